@@ -1,0 +1,10 @@
+#include "backend/cpu/kernels/rowwise/rowwise.h"
+#include "backend/cpu/kernels/simd_avx512.h"
+
+namespace kvasir::backend::cpu::avx512 {
+
+#include "backend/cpu/kernels/rowwise/rowwise.inc"
+
+const RowKernels kRowKernels = kTable;
+
+}  // namespace kvasir::backend::cpu::avx512
