@@ -1,5 +1,5 @@
-// Any bytes as a chat template, rendered over a small conversation; what follows a NUL byte is the user's message. Nothing may crash,
-// hang or recurse without bound, spans must cover the text, and rendering twice must give the same.
+// Any bytes as a chat template, rendered over a small conversation; what follows a NUL byte is the user's message.
+// Nothing may crash, hang or recurse without bound, spans must cover the text, and rendering twice must give the same.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,14 +17,16 @@ using nlohmann::ordered_json;
 
 ChatInput Conversation(std::string_view content) {
   ChatInput input;
-  const ordered_json call = {{"id", "c1"}, {"function", {{"name", "f"}, {"arguments", {{"x", 1}, {"y", {1.5, nullptr}}}}}}};
+  const ordered_json call = {{"id", "c1"},
+                             {"function", {{"name", "f"}, {"arguments", {{"x", 1}, {"y", {1.5, nullptr}}}}}}};
   input.messages = ordered_json::array({
       {{"role", "system"}, {"content", "Be brief."}},
       {{"role", "user"}, {"content", std::string(content)}},
       {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", ordered_json::array({call})}},
       {{"role", "tool"}, {"content", "21.5"}},
   });
-  input.tools = ordered_json::array({{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", ordered_json::object()}}}}});
+  input.tools = ordered_json::array(
+      {{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", ordered_json::object()}}}}});
   input.now.tm_year = 124;
   input.now.tm_mday = 1;
   return input;

@@ -3,8 +3,8 @@
 
 Usage: tools/generate_unicode_tables.py [ROOT]
 
-The version is pinned (Python 3.11 carries Unicode 14.0, as PCRE2 10.42 does, which the tests compare the scanners with): with any
-other the script refuses to run, so that regenerating never changes a tokenization unnoticed.
+The version is pinned: Python 3.11 carries Unicode 14.0, as PCRE2 10.42 does, which the tests compare the scanners with.
+With any other the script refuses to run, so that regenerating never changes a tokenization unnoticed.
 
 Classes are one letter per code point, in leaves of 64 code points, found through two stages of indices:
   U Lu  l Ll  T Lt  m Lm  o Lo  M Mn Mc Me  D Nd  N Nl No  P punctuation  S symbol
@@ -75,7 +75,8 @@ def main():
         head + "// clang-format off\n"
         f"constexpr uint8_t kMiddleOf[] = {{\n{numbers(middle_of)}\n}};\n"
         f"constexpr uint16_t kLeafOf[] = {{\n{numbers([leaf for middle in middles for leaf in middle])}\n}};\n"
-        "constexpr char kClassOf[] =\n" + "\n".join(f'    "{"".join(leaf)}"' for leaf in leaves) + ";\n// clang-format on\n")
+        "constexpr char kClassOf[] =\n" + "\n".join(f'    "{"".join(leaf)}"' for leaf in leaves)
+        + ";\n// clang-format on\n")
 
     lower = [(code, ord(chr(code).lower())) for code in range(CODE_POINTS)
              if len(chr(code).lower()) == 1 and chr(code).lower() != chr(code)]

@@ -17,7 +17,8 @@ namespace {
 
 std::string LevelNames() {
   std::string names;
-  for (const cpu::Level level : cpu::kLevels) names += std::string(names.empty() ? "" : ", ") + std::string(cpu::Name(level));
+  for (const cpu::Level level : cpu::kLevels)
+    names += std::string(names.empty() ? "" : ", ") + std::string(cpu::Name(level));
   return names;
 }
 
@@ -33,11 +34,12 @@ Result<cpu::Level> ChooseLevel(const std::string& asked) {
   }
   const std::optional<cpu::Level> level = cpu::ParseLevel(name);
   if (!level.has_value()) {
-    return MakeError(ErrorCode::kInvalidArgument, "{}\"{}\" is not a CPU level; there are {}", source, name, LevelNames());
+    return MakeError(ErrorCode::kInvalidArgument, "{}\"{}\" is not a CPU level; there are {}", source, name,
+                     LevelNames());
   }
   if (!cpu::CpuHas(*level)) {
-    return MakeError(ErrorCode::kUnsupported, "{}this CPU lacks the instructions of level {}; its best is {}", source, name,
-                     cpu::Name(cpu::BestLevel()));
+    return MakeError(ErrorCode::kUnsupported, "{}this CPU lacks the instructions of level {}; its best is {}", source,
+                     name, cpu::Name(cpu::BestLevel()));
   }
   return *level;
 }
@@ -47,7 +49,8 @@ Result<cpu::Level> ChooseLevel(const std::string& asked) {
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
   KVASIR_ASSIGN_OR_RETURN(const cpu::Level level, ChooseLevel(options.level));
   if (options.threads < 0) {
-    return MakeError(ErrorCode::kInvalidArgument, "{} threads: at least 1, or 0 for one per physical core", options.threads);
+    return MakeError(ErrorCode::kInvalidArgument, "{} threads: at least 1, or 0 for one per physical core",
+                     options.threads);
   }
   const int threads = options.threads == 0 ? PhysicalCores() : options.threads;
   return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(level, threads, options.compute));

@@ -22,7 +22,8 @@ void DecodePlain(const std::byte* from, int64_t elements, float* out) {
   for (int64_t i = 0; i < elements; ++i) out[i] = static_cast<float>(Read<T>(from + i * int64_t{sizeof(T)}));
 }
 
-void DecodeScaledIntegers(TensorType type, const QuantCodes& codes, const std::byte* blocks, int64_t elements, float* out) {
+void DecodeScaledIntegers(TensorType type, const QuantCodes& codes, const std::byte* blocks, int64_t elements,
+                          float* out) {
   for (int64_t index = 0; index < elements / 32; ++index) {
     const QuantBlock block = UnpackQuantBlock(type, blocks, index);
     for (int i = 0; i < 32; ++i) {
@@ -64,10 +65,13 @@ void DecodeBlock(TensorType type, const std::byte* block, float* out) {
       for (int i = 0; i < 256; ++i) out[i] = scale * static_cast<float>(Read<int8_t>(block + 4 + i));
       return;
     }
-    case TensorType::kNVFP4: return DecodeNvfp4(block, out);
+    case TensorType::kNVFP4:
+      return DecodeNvfp4(block, out);
     case TensorType::kTQ1_0:
-    case TensorType::kTQ2_0: return internal::DecodeTernary(type, block, out);
-    default: return internal::DecodeIq(type, block, out);
+    case TensorType::kTQ2_0:
+      return internal::DecodeTernary(type, block, out);
+    default:
+      return internal::DecodeIq(type, block, out);
   }
 }
 
@@ -77,19 +81,27 @@ void Decode(TensorType type, const std::byte* blocks, int64_t elements, float* o
   const TensorTypeTraits& traits = Traits(type);
   KVASIR_CHECK(elements % traits.block_elements == 0, "{} values are not whole blocks of {}", elements, traits.name);
   switch (type) {
-    case TensorType::kF32: std::memcpy(out, blocks, static_cast<size_t>(elements) * sizeof(float)); return;
+    case TensorType::kF32:
+      std::memcpy(out, blocks, static_cast<size_t>(elements) * sizeof(float));
+      return;
     case TensorType::kF16:
       for (int64_t i = 0; i < elements; ++i) out[i] = HalfToFloat(Read<Half>(blocks + 2 * i));
       return;
     case TensorType::kBF16:
       for (int64_t i = 0; i < elements; ++i) out[i] = BFloat16ToFloat(Read<BFloat16>(blocks + 2 * i));
       return;
-    case TensorType::kF64: return DecodePlain<double>(blocks, elements, out);
-    case TensorType::kI8: return DecodePlain<int8_t>(blocks, elements, out);
-    case TensorType::kI16: return DecodePlain<int16_t>(blocks, elements, out);
-    case TensorType::kI32: return DecodePlain<int32_t>(blocks, elements, out);
-    case TensorType::kI64: return DecodePlain<int64_t>(blocks, elements, out);
-    default: break;
+    case TensorType::kF64:
+      return DecodePlain<double>(blocks, elements, out);
+    case TensorType::kI8:
+      return DecodePlain<int8_t>(blocks, elements, out);
+    case TensorType::kI16:
+      return DecodePlain<int16_t>(blocks, elements, out);
+    case TensorType::kI32:
+      return DecodePlain<int32_t>(blocks, elements, out);
+    case TensorType::kI64:
+      return DecodePlain<int64_t>(blocks, elements, out);
+    default:
+      break;
   }
   if (const QuantCodes* codes = FindQuantCodes(type)) return DecodeScaledIntegers(type, *codes, blocks, elements, out);
   for (int64_t i = 0; i < elements; i += traits.block_elements, blocks += traits.block_bytes) {

@@ -1,10 +1,11 @@
 // backend/quant.h
-// What the bytes of a weight tensor mean: every GGUF type decoded to f32, and the plain quantizers that tests and tools need.
+// What the bytes of a weight tensor mean: every GGUF type decoded to f32, and the plain quantizers that tests and tools
+// need.
 //
-// Decode is the definition that everything else is tested against: portable C++, one block at a time, no speed tricks. Formats
-// that are "a small integer times a scale" also come apart into those integers (QuantBlock), because a backend repacks them
-// without rounding. What it does not do: dot products, or layouts of any backend.
-// Source of the layouts: ggml-common.h (github.com/ggml-org/ggml) and the decoders of the Python package gguf.
+// Decode is the definition that everything else is tested against: portable C++, one block at a time, no speed tricks.
+// Formats that are "a small integer times a scale" also come apart into those integers (QuantBlock), because a backend
+// repacks them without rounding. What it does not do: dot products, or layouts of any backend. Source of the layouts:
+// ggml-common.h (github.com/ggml-org/ggml) and the decoders of the Python package gguf.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -37,7 +38,7 @@ struct QuantBlock {
 
 // How a scaled-integer format reads its codes.
 struct QuantCodes {
-  int offset = 0;                          // without a codebook
+  int offset = 0;  // without a codebook
   const std::array<int8_t, 16>* codebook = nullptr;
 };
 
@@ -47,8 +48,9 @@ const QuantCodes* FindQuantCodes(TensorType type);
 // Values [32 * index, 32 * index + 32) of a row. REQUIRES: FindQuantCodes(type).
 QuantBlock UnpackQuantBlock(TensorType type, const std::byte* row, int64_t index);
 
-// Rounds `values` to a type by the plainest rule (extremes of the block give the scale). kUnsupported for a type without a quantizer.
-// REQUIRES: values.size() is a multiple of the type's block; `blocks` has TensorBytes(type, values.size()) bytes.
+// Rounds `values` to a type by the plainest rule (extremes of the block give the scale). kUnsupported for a type
+// without a quantizer. REQUIRES: values.size() is a multiple of the type's block; `blocks` has TensorBytes(type,
+// values.size()) bytes.
 Status Encode(TensorType type, std::span<const float> values, std::byte* blocks);
 
 namespace internal {

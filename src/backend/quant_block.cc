@@ -8,15 +8,20 @@ namespace kvasir::backend {
 namespace {
 
 // IQ4_NL and IQ4_XS: a fixed non-linear grid. MXFP4: the e2m1 values, doubled to be integers.
-constexpr std::array<int8_t, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr std::array<int8_t, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
 constexpr std::array<int8_t, 16> kE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 constexpr QuantCodes kOffset0{0, nullptr}, kOffset4{4, nullptr}, kOffset8{8, nullptr}, kOffset16{16, nullptr},
     kOffset32{32, nullptr}, kOffset128{128, nullptr}, kNonLinearCodes{0, &kNonLinear}, kE2M1Codes{0, &kE2M1};
 
-const uint8_t* Bytes(const std::byte* from) { return reinterpret_cast<const uint8_t*>(from); }
+const uint8_t* Bytes(const std::byte* from) {
+  return reinterpret_cast<const uint8_t*>(from);
+}
 
-float HalfAt(const uint8_t* from) { return HalfToFloat(static_cast<Half>(from[0] | from[1] << 8)); }
+float HalfAt(const uint8_t* from) {
+  return HalfToFloat(static_cast<Half>(from[0] | from[1] << 8));
+}
 
 // 16 bytes hold 32 nibbles: value i in the low half of byte i, value 16 + i in the high half.
 void SplitNibbles(const uint8_t* from, uint8_t* codes) {
@@ -60,9 +65,10 @@ int16_t SixBitScale(const uint8_t* packed, int i) {
   return static_cast<int16_t>((low | high << 4) - 32);
 }
 
-// The formats with super-blocks of 256; `sub` is the 32-value part, 0..7. Byte offsets are those of the structs in ggml-common.h.
+// The formats with super-blocks of 256; `sub` is the 32-value part, 0..7. Byte offsets are those of the structs in
+// ggml-common.h.
 void UnpackSuper(TensorType type, const uint8_t* b, int sub, QuantBlock& block) {
-  const int half = sub / 4;     // 128 values share a run of code bytes
+  const int half = sub / 4;  // 128 values share a run of code bytes
   const int shift = 2 * (sub % 4);
   uint8_t* codes = block.codes.data();
   switch (type) {
@@ -91,7 +97,8 @@ void UnpackSuper(TensorType type, const uint8_t* b, int sub, QuantBlock& block) 
       return;
     case TensorType::kQ5_K:  // d, dmin, scales [12], high bits [32], codes [128]
       for (int i = 0; i < 32; ++i) {
-        codes[i] = static_cast<uint8_t>(((b[48 + sub / 2 * 32 + i] >> (4 * (sub % 2))) & 15) | ((b[16 + i] >> sub) & 1) << 4);
+        codes[i] =
+            static_cast<uint8_t>(((b[48 + sub / 2 * 32 + i] >> (4 * (sub % 2))) & 15) | ((b[16 + i] >> sub) & 1) << 4);
       }
       ScaleAndMin(b + 4, sub, block);
       block.d = HalfAt(b);
@@ -103,7 +110,8 @@ void UnpackSuper(TensorType type, const uint8_t* b, int sub, QuantBlock& block) 
         const int high = (b[128 + half * 32 + i] >> shift) & 3;
         codes[i] = static_cast<uint8_t>(low | high << 4);
       }
-      for (size_t h = 0; h < 2; ++h) block.sub_scale[h] = static_cast<int8_t>(b[192 + static_cast<size_t>(2 * sub) + h]);
+      for (size_t h = 0; h < 2; ++h)
+        block.sub_scale[h] = static_cast<int8_t>(b[192 + static_cast<size_t>(2 * sub) + h]);
       block.d = HalfAt(b + 208);
       return;
     case TensorType::kIQ4_XS: {  // d, high scale bits u16, low scale bits [4], codes [128]
@@ -114,7 +122,8 @@ void UnpackSuper(TensorType type, const uint8_t* b, int sub, QuantBlock& block) 
       block.d = HalfAt(b);
       return;
     }
-    default: KVASIR_CHECK(false, "{} has no super-blocks", Name(type));
+    default:
+      KVASIR_CHECK(false, "{} has no super-blocks", Name(type));
   }
 }
 
@@ -126,20 +135,34 @@ bool HasSuperBlocks(TensorType type) {
 int BlockBytes(TensorType type) {
   switch (type) {
     case TensorType::kQ4_0:
-    case TensorType::kIQ4_NL: return 18;
-    case TensorType::kQ4_1: return 20;
-    case TensorType::kQ5_0: return 22;
-    case TensorType::kQ5_1: return 24;
-    case TensorType::kQ8_0: return 34;
-    case TensorType::kQ8_1: return 36;
-    case TensorType::kQ2_K: return 84;
-    case TensorType::kQ3_K: return 110;
-    case TensorType::kQ4_K: return 144;
-    case TensorType::kQ5_K: return 176;
-    case TensorType::kQ6_K: return 210;
-    case TensorType::kIQ4_XS: return 136;
-    case TensorType::kMXFP4: return 17;
-    default: return Traits(type).block_bytes;
+    case TensorType::kIQ4_NL:
+      return 18;
+    case TensorType::kQ4_1:
+      return 20;
+    case TensorType::kQ5_0:
+      return 22;
+    case TensorType::kQ5_1:
+      return 24;
+    case TensorType::kQ8_0:
+      return 34;
+    case TensorType::kQ8_1:
+      return 36;
+    case TensorType::kQ2_K:
+      return 84;
+    case TensorType::kQ3_K:
+      return 110;
+    case TensorType::kQ4_K:
+      return 144;
+    case TensorType::kQ5_K:
+      return 176;
+    case TensorType::kQ6_K:
+      return 210;
+    case TensorType::kIQ4_XS:
+      return 136;
+    case TensorType::kMXFP4:
+      return 17;
+    default:
+      return Traits(type).block_bytes;
   }
 }
 
@@ -151,17 +174,26 @@ const QuantCodes* FindQuantCodes(TensorType type) {
     case TensorType::kQ5_1:
     case TensorType::kQ2_K:
     case TensorType::kQ4_K:
-    case TensorType::kQ5_K: return &kOffset0;
-    case TensorType::kQ3_K: return &kOffset4;
-    case TensorType::kQ4_0: return &kOffset8;
-    case TensorType::kQ5_0: return &kOffset16;
-    case TensorType::kQ6_K: return &kOffset32;
+    case TensorType::kQ5_K:
+      return &kOffset0;
+    case TensorType::kQ3_K:
+      return &kOffset4;
+    case TensorType::kQ4_0:
+      return &kOffset8;
+    case TensorType::kQ5_0:
+      return &kOffset16;
+    case TensorType::kQ6_K:
+      return &kOffset32;
     case TensorType::kQ8_0:
-    case TensorType::kQ8_1: return &kOffset128;
+    case TensorType::kQ8_1:
+      return &kOffset128;
     case TensorType::kIQ4_NL:
-    case TensorType::kIQ4_XS: return &kNonLinearCodes;
-    case TensorType::kMXFP4: return &kE2M1Codes;
-    default: return nullptr;
+    case TensorType::kIQ4_XS:
+      return &kNonLinearCodes;
+    case TensorType::kMXFP4:
+      return &kE2M1Codes;
+    default:
+      return nullptr;
   }
 }
 
@@ -177,7 +209,9 @@ QuantBlock UnpackQuantBlock(TensorType type, const std::byte* row, int64_t index
   if (type != TensorType::kMXFP4) block.d = HalfAt(b);
   switch (type) {
     case TensorType::kQ4_0:
-    case TensorType::kIQ4_NL: SplitNibbles(b + 2, codes); break;
+    case TensorType::kIQ4_NL:
+      SplitNibbles(b + 2, codes);
+      break;
     case TensorType::kQ4_1:
       block.m = HalfAt(b + 2);
       SplitNibbles(b + 4, codes);
@@ -204,7 +238,8 @@ QuantBlock UnpackQuantBlock(TensorType type, const std::byte* row, int64_t index
       SplitNibbles(b + 1, codes);
       break;
     }
-    default: KVASIR_CHECK(false, "{} is not made of scaled integers", Name(type));
+    default:
+      KVASIR_CHECK(false, "{} is not made of scaled integers", Name(type));
   }
   return block;
 }

@@ -1,4 +1,5 @@
-// The plain quantizers of backend/quant.h: one pass, the block's extremes give the scale. Good enough for tests and synthetic models.
+// The plain quantizers of backend/quant.h: one pass, the block's extremes give the scale. Good enough for tests and
+// synthetic models.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,9 +9,13 @@
 namespace kvasir::backend {
 namespace {
 
-void Write16(uint16_t value, std::byte* to) { std::memcpy(to, &value, sizeof value); }
+void Write16(uint16_t value, std::byte* to) {
+  std::memcpy(to, &value, sizeof value);
+}
 
-int RoundTo(float value, int low, int high) { return std::clamp(static_cast<int>(std::nearbyint(value)), low, high); }
+int RoundTo(float value, int low, int high) {
+  return std::clamp(static_cast<int>(std::nearbyint(value)), low, high);
+}
 
 // Codes of `bits` bits around zero (the value of largest magnitude maps to the lowest code) or above a minimum.
 struct Grid {
@@ -68,15 +73,32 @@ Status Encode(TensorType type, std::span<const float> values, std::byte* blocks)
   for (size_t i = 0; i < values.size(); i += static_cast<size_t>(traits.block_elements), blocks += traits.block_bytes) {
     const float* x = values.data() + i;
     switch (type) {
-      case TensorType::kF32: std::memcpy(blocks, x, 4); break;
-      case TensorType::kF16: Write16(FloatToHalf(*x), blocks); break;
-      case TensorType::kBF16: Write16(FloatToBFloat16(*x), blocks); break;
-      case TensorType::kQ4_0: EncodeSmall({4, false}, x, blocks); break;
-      case TensorType::kQ4_1: EncodeSmall({4, true}, x, blocks); break;
-      case TensorType::kQ5_0: EncodeSmall({5, false}, x, blocks); break;
-      case TensorType::kQ5_1: EncodeSmall({5, true}, x, blocks); break;
-      case TensorType::kQ8_0: EncodeQ8(x, blocks); break;
-      default: return MakeError(ErrorCode::kUnsupported, "there is no quantizer for {}", traits.name);
+      case TensorType::kF32:
+        std::memcpy(blocks, x, 4);
+        break;
+      case TensorType::kF16:
+        Write16(FloatToHalf(*x), blocks);
+        break;
+      case TensorType::kBF16:
+        Write16(FloatToBFloat16(*x), blocks);
+        break;
+      case TensorType::kQ4_0:
+        EncodeSmall({4, false}, x, blocks);
+        break;
+      case TensorType::kQ4_1:
+        EncodeSmall({4, true}, x, blocks);
+        break;
+      case TensorType::kQ5_0:
+        EncodeSmall({5, false}, x, blocks);
+        break;
+      case TensorType::kQ5_1:
+        EncodeSmall({5, true}, x, blocks);
+        break;
+      case TensorType::kQ8_0:
+        EncodeQ8(x, blocks);
+        break;
+      default:
+        return MakeError(ErrorCode::kUnsupported, "there is no quantizer for {}", traits.name);
     }
   }
   return {};

@@ -15,9 +15,13 @@ constexpr std::array<int8_t, 8> kIq3XxsValues = {4, 12, 20, 28, 36, 44, 52, 62};
 constexpr std::array<int8_t, 8> kIq3SValues = {1, 3, 5, 7, 9, 11, 13, 15};
 
 // A signs byte's bit i negates value i. The 7-bit forms leave bit 7 out: the number of minus signs is even.
-int ExpandSigns(uint32_t seven_bits) { return static_cast<int>(seven_bits | (std::popcount(seven_bits) % 2) << 7); }
+int ExpandSigns(uint32_t seven_bits) {
+  return static_cast<int>(seven_bits | (std::popcount(seven_bits) % 2) << 7);
+}
 
-float Signed(float value, int signs, int i) { return (signs >> i & 1) != 0 ? -value : value; }
+float Signed(float value, int signs, int i) {
+  return (signs >> i & 1) != 0 ? -value : value;
+}
 
 void Point8(uint16_t point, float scale, int signs, float* out) {
   for (int i = 0; i < 8; ++i) {
@@ -35,9 +39,15 @@ void Point1(uint16_t point, float scale, float delta, float* out) {
   for (int i = 0; i < 8; ++i) out[i] = scale * (static_cast<float>((point >> (2 * i) & 3) - 1) + delta);
 }
 
-uint32_t U16(const uint8_t* b) { return static_cast<uint32_t>(b[0] | b[1] << 8); }
-uint32_t U32(const uint8_t* b) { return U16(b) | U16(b + 2) << 16; }
-int Nibble(const uint8_t* b, int i) { return b[i / 2] >> (4 * (i % 2)) & 15; }
+uint32_t U16(const uint8_t* b) {
+  return static_cast<uint32_t>(b[0] | b[1] << 8);
+}
+uint32_t U32(const uint8_t* b) {
+  return U16(b) | U16(b + 2) << 16;
+}
+int Nibble(const uint8_t* b, int i) {
+  return b[i / 2] >> (4 * (i % 2)) & 15;
+}
 
 // d, then for each 32 values four grid indices and a word of four 7-bit signs and a 4-bit scale.
 void Iq2Xxs(const uint8_t* b, float d, float* out) {
@@ -45,7 +55,8 @@ void Iq2Xxs(const uint8_t* b, float d, float* out) {
     const uint8_t* g = b + 2 + group * 8;
     const uint32_t word = U32(g + 4);
     const float scale = d * (0.5f + static_cast<float>(word >> 28)) * 0.25f;
-    for (int i = 0; i < 4; ++i) Point8(kIq2XxsGrid[g[i]], scale, ExpandSigns(word >> (7 * i) & 127), out + group * 32 + i * 8);
+    for (int i = 0; i < 4; ++i)
+      Point8(kIq2XxsGrid[g[i]], scale, ExpandSigns(word >> (7 * i) & 127), out + group * 32 + i * 8);
   }
 }
 
@@ -96,7 +107,8 @@ void Iq1S(const uint8_t* b, float d, float* out) {
   }
 }
 
-// 32 low index bytes, 32 nibbles (3 high index bits, the sign of delta), four words of four 3-bit scales whose top nibbles make d.
+// 32 low index bytes, 32 nibbles (3 high index bits, the sign of delta), four words of four 3-bit scales whose top
+// nibbles make d.
 void Iq1M(const uint8_t* b, float* out) {
   const uint8_t* scales = b + 48;
   uint32_t bits = 0;
@@ -106,11 +118,13 @@ void Iq1M(const uint8_t* b, float* out) {
     const int nibble = Nibble(b + 32, i);
     const int sub = i / 2;  // one scale for each 16 values
     const float scale = d * static_cast<float>(2 * (U16(scales + sub / 4 * 2) >> (3 * (sub % 4)) & 7) + 1);
-    Point1(kIq1Grid[b[i] | static_cast<size_t>(nibble & 7) << 8], scale, (nibble & 8) != 0 ? -0.125f : 0.125f, out + i * 8);
+    Point1(kIq1Grid[b[i] | static_cast<size_t>(nibble & 7) << 8], scale, (nibble & 8) != 0 ? -0.125f : 0.125f,
+           out + i * 8);
   }
 }
 
-// Five base-3 digits in a byte, as a fraction of 256: times 3^n, the digit is the integer part of three times what remains.
+// Five base-3 digits in a byte, as a fraction of 256: times 3^n, the digit is the integer part of three times what
+// remains.
 float Trit(uint8_t packed, int n) {
   constexpr std::array<uint8_t, 5> kPowers = {1, 3, 9, 27, 81};
   const auto rest = static_cast<uint8_t>(packed * kPowers[static_cast<size_t>(n)]);
@@ -123,14 +137,22 @@ void DecodeIq(TensorType type, const std::byte* block, float* out) {
   const auto* b = reinterpret_cast<const uint8_t*>(block);
   const float d = HalfToFloat(static_cast<Half>(U16(b)));
   switch (type) {
-    case TensorType::kIQ2_XXS: return Iq2Xxs(b, d, out);
-    case TensorType::kIQ2_XS: return Iq2Xs(b, d, out);
-    case TensorType::kIQ2_S: return Iq2S(b, d, out);
-    case TensorType::kIQ3_XXS: return Iq3Xxs(b, d, out);
-    case TensorType::kIQ3_S: return Iq3S(b, d, out);
-    case TensorType::kIQ1_S: return Iq1S(b, d, out);
-    case TensorType::kIQ1_M: return Iq1M(b, out);
-    default: KVASIR_CHECK(false, "no decoder for {}", Name(type));
+    case TensorType::kIQ2_XXS:
+      return Iq2Xxs(b, d, out);
+    case TensorType::kIQ2_XS:
+      return Iq2Xs(b, d, out);
+    case TensorType::kIQ2_S:
+      return Iq2S(b, d, out);
+    case TensorType::kIQ3_XXS:
+      return Iq3Xxs(b, d, out);
+    case TensorType::kIQ3_S:
+      return Iq3S(b, d, out);
+    case TensorType::kIQ1_S:
+      return Iq1S(b, d, out);
+    case TensorType::kIQ1_M:
+      return Iq1M(b, out);
+    default:
+      KVASIR_CHECK(false, "no decoder for {}", Name(type));
   }
 }
 

@@ -83,10 +83,9 @@ TEST(Encode, RoundTripsWithinHalfAStep) {
   std::vector<float> x(320);
   for (float& value : x) value = normal(random);
   std::fill(x.begin() + 32, x.begin() + 64, 0.0f);
-  const std::pair<TensorType, float> kSteps[] = {{TensorType::kF32, 0}, {TensorType::kF16, 0.001f}, {TensorType::kBF16, 0.01f},
-                                                 {TensorType::kQ8_0, 0.01f}, {TensorType::kQ5_0, 0.11f},
-                                                 {TensorType::kQ5_1, 0.11f}, {TensorType::kQ4_0, 0.24f},
-                                                 {TensorType::kQ4_1, 0.24f}};
+  const std::pair<TensorType, float> kSteps[] = {
+      {TensorType::kF32, 0},      {TensorType::kF16, 0.001f}, {TensorType::kBF16, 0.01f}, {TensorType::kQ8_0, 0.01f},
+      {TensorType::kQ5_0, 0.11f}, {TensorType::kQ5_1, 0.11f}, {TensorType::kQ4_0, 0.24f}, {TensorType::kQ4_1, 0.24f}};
   for (const auto& [type, error] : kSteps) {
     std::vector<std::byte> blocks(static_cast<size_t>(*TensorBytes(type, 320)));
     ASSERT_TRUE(Encode(type, x, blocks.data()).ok());
@@ -97,7 +96,8 @@ TEST(Encode, RoundTripsWithinHalfAStep) {
       float extreme = 0;
       for (size_t i = 0; i < 32; ++i) extreme = std::max(extreme, std::abs(x[block * 32 + i]));
       for (size_t i = 0; i < 32; ++i) {
-        worst = std::max(worst, std::abs(double{y[block * 32 + i]} - double{x[block * 32 + i]}) / std::max(extreme, 1e-9f));
+        worst =
+            std::max(worst, std::abs(double{y[block * 32 + i]} - double{x[block * 32 + i]}) / std::max(extreme, 1e-9f));
       }
     }
     EXPECT_LE(worst, error) << Name(type);

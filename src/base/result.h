@@ -63,10 +63,11 @@ class [[nodiscard]] Result {
     KVASIR_CHECK(ok(), "{}", error().message());
     return *std::get_if<0>(&state_);
   }
-  T&& value() && { return std::move(value()); }
+  // By value, so that what a temporary Result held outlives it: for (auto x : *file.GetInts(key)).
+  T value() && { return std::move(value()); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(value()); }
+  T operator*() && { return std::move(value()); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

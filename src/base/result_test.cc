@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 namespace kvasir {
 namespace {
@@ -34,6 +35,16 @@ TEST(Result, HoldsMoveOnlyValues) {
   Result<std::unique_ptr<int>> made = std::make_unique<int>(7);
   std::unique_ptr<int> taken = std::move(made).value();
   EXPECT_EQ(*taken, 7);
+}
+
+Result<std::vector<int>> Digits() {
+  return std::vector<int>{1, 2, 3};
+}
+
+TEST(Result, WhatATemporaryHeldOutlivesIt) {
+  int sum = 0;
+  for (const int digit : *Digits()) sum += digit;
+  EXPECT_EQ(sum, 6);
 }
 
 TEST(ResultDeathTest, ValueOfAnErrorIsABug) {

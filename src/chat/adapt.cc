@@ -174,12 +174,17 @@ bool SplitCalls(Conversation& chat) {
   return changed;
 }
 
-bool JoinAll(Conversation& chat) { return JoinNeighbours(chat, ""); }
-bool JoinSystems(Conversation& chat) { return JoinNeighbours(chat, "system"); }
+bool JoinAll(Conversation& chat) {
+  return JoinNeighbours(chat, "");
+}
+bool JoinSystems(Conversation& chat) {
+  return JoinNeighbours(chat, "system");
+}
 
 struct Change {
   bool (*apply)(Conversation&);
-  bool TemplateTraits::*unless;  // where the template lacks it, the change is made at once: refusal may be silent. May be null
+  bool TemplateTraits::*
+      unless;  // where the template lacks it, the change is made at once: refusal may be silent. May be null
   std::string_view sentence;
 };
 constexpr Change kChanges[] = {

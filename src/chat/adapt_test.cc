@@ -30,7 +30,8 @@ constexpr char kNoSystem[] =
 // Drops what it does not know.
 constexpr char kSilent[] =
     "{% if messages[0].role == 'system' %}<system>{{ messages[0].content }}{% endif %}"
-    "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}";
+    "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor "
+    "%}";
 // Wants the JSON text.
 constexpr char kTextArguments[] =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}{{ c.function.name + ' ' + "
@@ -58,7 +59,8 @@ TEST(ProbeTemplate, LearnsWhatATemplateCanExpress) {
   EXPECT_FALSE(tolerant.developer_role || tolerant.reasoning);
   const TemplateTraits strict = ProbeTemplate(Parsed(kStrict));
   EXPECT_TRUE(strict.system_role);
-  EXPECT_FALSE(strict.late_system || strict.repeated_roles || strict.content_parts || strict.tools || strict.tool_calls);
+  EXPECT_FALSE(strict.late_system || strict.repeated_roles || strict.content_parts || strict.tools ||
+               strict.tool_calls);
   EXPECT_FALSE(ProbeTemplate(Parsed(kNoSystem)).system_role);
   EXPECT_FALSE(ProbeTemplate(Parsed(kSilent)).late_system);
   const TemplateTraits text = ProbeTemplate(Parsed(kTextArguments));
@@ -81,7 +83,8 @@ TEST(RenderAdapted, DeveloperIsSystemUnlessTheTemplateKnowsIt) {
 }
 
 TEST(RenderAdapted, SystemThenDeveloperBecomeOneSystemMessage) {
-  const AdaptedChat chat = Adapted(kStrict, R"([{"role": "system", "content": "a"}, {"role": "developer", "content": "b"},
+  const AdaptedChat chat =
+      Adapted(kStrict, R"([{"role": "system", "content": "a"}, {"role": "developer", "content": "b"},
     {"role": "user", "content": "c"}])");
   EXPECT_EQ(chat.rendered.text, "<system>a\n\nb<user>c");
   EXPECT_EQ(chat.changes.size(), 1U);
@@ -115,7 +118,8 @@ TEST(RenderAdapted, SystemPromptMovesWhereThereIsNoSystemRole) {
 }
 
 TEST(RenderAdapted, ContentIsFittedToTheTemplate) {
-  const std::string messages = R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+  const std::string messages =
+      R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
     {"role": "assistant", "content": null}])";
   EXPECT_EQ(Adapted(kTolerant, messages).rendered.text, "<user>ab<assistant>");
   EXPECT_EQ(Adapted(kStrict, messages).rendered.text, "<user>a\nb<assistant>");
@@ -133,8 +137,8 @@ TEST(RenderAdapted, ToolArgumentsArriveAsTheTemplateWantsThem) {
 
 TEST(RenderAdapted, MalformedToolArgumentsDoNotEndTheConversation) {
   const auto shown = [](const std::string& arguments) {
-    return Adapted(kTolerant, R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" + arguments +
-                                  "}}]}]")
+    return Adapted(kTolerant, R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
+                                  arguments + "}}]}]")
         .rendered.text;
   };
   EXPECT_EQ(shown(R"("{bad")"), R"(<assistant>[f "{bad"])");
@@ -146,8 +150,10 @@ TEST(RenderAdapted, MalformedToolArgumentsDoNotEndTheConversation) {
 
 TEST(RenderAdapted, ParallelCallsAreShownOneByOneWhereTheTemplateTakesOnlyOne) {
   const AdaptedChat chat = Adapted(
-      "{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls|length != 1 %}{{ raise_exception('one call only') }}"
-      "{% endif %}<call {{ m.content }}{{ m.tool_calls[0].id }}>{% else %}<{{ m.role }} {{ m.content }}>{% endif %}{% endfor %}",
+      "{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls|length != 1 %}{{ raise_exception('one call "
+      "only') }}"
+      "{% endif %}<call {{ m.content }}{{ m.tool_calls[0].id }}>{% else %}<{{ m.role }} {{ m.content }}>{% endif %}{% "
+      "endfor %}",
       R"([{"role": "user", "content": "q"},
       {"role": "assistant", "content": "look ", "tool_calls": [{"id": "a", "function": {}}, {"id": "b", "function": {}}]},
       {"role": "tool", "tool_call_id": "b", "content": "rb"}, {"role": "tool", "tool_call_id": "a", "content": "ra"}])");
@@ -174,21 +180,22 @@ TEST(RenderAdapted, OddMessagesAreErrorsNotCrashes) {
   for (const char* source : {kTolerant, kStrict, kNoSystem}) {
     const ChatTemplate chat = Parsed(source);
     const TemplateTraits traits = ProbeTemplate(chat);
-    for (const char* messages : {"{}", "1", "[1]", "[null, []]", R"([{"role": 5, "content": 7}])", R"([{"content": {}}])",
-                                 R"([{"role": "assistant", "tool_calls": 5}])",
+    for (const char* messages : {"{}", "1", "[1]", "[null, []]", R"([{"role": 5, "content": 7}])",
+                                 R"([{"content": {}}])", R"([{"role": "assistant", "tool_calls": 5}])",
                                  R"([{"role": "assistant", "tool_calls": [5, {"function": 1}]}])",
                                  R"([{"role": "user", "content": [1, {"text": 2}]}])"}) {
       ChatInput input;
       input.messages = ordered_json::parse(messages);
       const auto adapted = RenderAdapted(chat, traits, input);
-      if (!adapted.ok()) EXPECT_FALSE(adapted.error().message().empty()) << messages;
+      EXPECT_TRUE(adapted.ok() || !adapted.error().message().empty()) << messages;
     }
   }
 }
 
 TEST(RenderAdapted, ToolsThatNobodyAskedForDoNotBreakTemplatesThatIterateOverThem) {
-  const AdaptedChat chat = Adapted("{% for t in tools %}x{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}",
-                                   R"([{"role": "user", "content": "a"}])");
+  const AdaptedChat chat =
+      Adapted("{% for t in tools %}x{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}",
+              R"([{"role": "user", "content": "a"}])");
   EXPECT_EQ(chat.rendered.text, "a");
 }
 

@@ -1,13 +1,13 @@
 // chat/chat_encoder.h
 // A rendered prompt to token ids, such that only the template makes control tokens.
 //
-// What a client wrote may spell "<|im_end|>": it stays text. What the template wrote becomes the token. Text between two control
-// tokens is tokenized as one stretch however many spans it has, so a prompt in which no client text spells a control token gets
-// exactly the ids of encoding it whole. There is one BOS: the template's, or the vocabulary's if the template writes none; an EOS is
-// never appended, because a reply follows.
+// What a client wrote may spell "<|im_end|>": it stays text. What the template wrote becomes the token. Text between
+// two control tokens is tokenized as one stretch however many spans it has, so a prompt in which no client text spells
+// a control token gets exactly the ids of encoding it whole. There is one BOS: the template's, or the vocabulary's if
+// the template writes none; an EOS is never appended, because a reply follows.
 //
-// A control token that is spelled partly by the template and partly by a client stays text. White space that a token takes along
-// (phi-3's "<|end|>") is kept where it borders on a stretch in which a client spells a control token.
+// A control token that is spelled partly by the template and partly by a client stays text. White space that a token
+// takes along (phi-3's "<|end|>") is kept where it borders on a stretch in which a client spells a control token.
 //
 // Thread rule: const after construction; any thread.
 #pragma once

@@ -13,12 +13,12 @@ using jinja::Heap;
 using jinja::Value;
 using nlohmann::ordered_json;
 
-// Role names that templates put between the brackets of a control token. Only these are trusted there: a client that could name any
-// role could spell any token.
+// Role names that templates put between the brackets of a control token. Only these are trusted there: a client that
+// could name any role could spell any token.
 constexpr std::pair<std::string_view, Role> kRoles[] = {
-    {"system", Role::kSystem},   {"developer", Role::kDeveloper}, {"user", Role::kUser},    {"assistant", Role::kAssistant},
-    {"model", Role::kAssistant}, {"tool", Role::kTool},           {"function", Role::kTool}, {"ipython", Role::kTool},
-    {"observation", Role::kTool}};
+    {"system", Role::kSystem},       {"developer", Role::kDeveloper}, {"user", Role::kUser},
+    {"assistant", Role::kAssistant}, {"model", Role::kAssistant},     {"tool", Role::kTool},
+    {"function", Role::kTool},       {"ipython", Role::kTool},        {"observation", Role::kTool}};
 
 Role RoleOf(const ordered_json& message) {
   const auto it = message.find("role");

@@ -1,10 +1,10 @@
 // chat/chat_template.h
 // A model's chat template: messages in, prompt text with spans out.
 //
-// Variables are those the transformers library passes (messages, tools, documents, add_generation_prompt, bos_token, eos_token and
-// the request's own), so templates render byte for byte as their authors tested them. Every byte of the result is labelled
-// (chat/span.h). Nothing is repaired here: a conversation the template refuses is an error with the template's own sentence;
-// chat/adapt.h knows what may be tried next.
+// Variables are those the transformers library passes (messages, tools, documents, add_generation_prompt, bos_token,
+// eos_token and the request's own), so templates render byte for byte as their authors tested them. Every byte of the
+// result is labelled (chat/span.h). Nothing is repaired here: a conversation the template refuses is an error with the
+// template's own sentence; chat/adapt.h knows what may be tried next.
 //
 // Thread rule: const after Parse; any thread may render.
 #pragma once
@@ -35,8 +35,8 @@ struct ChatInput {
 
 struct ChatTemplateOptions {
   std::string bos_token, eos_token;  // their texts; template bytes, so they become control tokens
-  // What engines other than transformers allow and some templates need: list.append and its like, from_json, tojson of what map and
-  // select return.
+  // What engines other than transformers allow and some templates need: list.append and its like, from_json, tojson of
+  // what map and select return.
   bool extensions = true;
   jinja::Limits limits;
 };
@@ -46,8 +46,8 @@ class ChatTemplate {
   // Errors: kCorrupt with the line, for source that does not parse.
   static Result<ChatTemplate> Parse(std::string source, ChatTemplateOptions options);
 
-  // Errors: kInvalidArgument, the template raised an exception (the message is its own) or the input is malformed; kUnsupported, the
-  // template failed on this input (with line); kResourceExhausted, a limit.
+  // Errors: kInvalidArgument, the template raised an exception (the message is its own) or the input is malformed;
+  // kUnsupported, the template failed on this input (with line); kResourceExhausted, a limit.
   Result<RenderedChat> Render(const ChatInput& input) const;
 
   const std::string& source() const { return source_; }

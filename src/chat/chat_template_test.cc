@@ -58,10 +58,10 @@ TEST(ChatTemplate, LabelsEveryByteWithItsMessageAndPart) {
       "{% for m in messages %}<{{ m.role }}>{{ m.reasoning_content }}{{ m.content }}"
       "{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}{{ m.name }}\n{% endfor %}";
   const RenderedChat rendered = Rendered(source, input);
-  EXPECT_THAT(Labels(rendered),
-              ElementsAre("template: <", "0 role: user", "template: >", "0 content: Hi", "template: \n<",
-                          "1 role: assistant", "template: >", "1 reasoning: hm", "1 content: Yes", "1 call: f",
-                          "template: \n<", "2 role: tool", "template: >", "2 result: 21", "2 field: f", "template: \n"));
+  EXPECT_THAT(Labels(rendered), ElementsAre("template: <", "0 role: user", "template: >", "0 content: Hi",
+                                            "template: \n<", "1 role: assistant", "template: >", "1 reasoning: hm",
+                                            "1 content: Yes", "1 call: f", "template: \n<", "2 role: tool",
+                                            "template: >", "2 result: 21", "2 field: f", "template: \n"));
   EXPECT_EQ(rendered.spans[3].origin.role, Role::kUser);
   EXPECT_EQ(rendered.spans[7].origin.role, Role::kAssistant);
   EXPECT_EQ(rendered.spans[13].origin.role, Role::kTool);
@@ -87,18 +87,20 @@ TEST(ChatTemplate, KeepsOriginsThroughEveryStringOperation) {
 
 TEST(ChatTemplate, KeepsOriginsThroughMacrosAndCapturedBlocks) {
   const ChatInput input = Conversation(R"([{"role": "user", "content": "x"}])");
-  EXPECT_THAT(Labels(Rendered("{% macro m(t) %}<{{ t }}>{% endmacro %}{% set s %}{{ m(messages[0].content) }}!{% endset %}"
-                              "{% filter upper %}{{ s }}{% endfilter %}",
-                              input)),
-              ElementsAre("template: <", "0 content: X", "template: >!"));
+  EXPECT_THAT(
+      Labels(Rendered("{% macro m(t) %}<{{ t }}>{% endmacro %}{% set s %}{{ m(messages[0].content) }}!{% endset %}"
+                      "{% filter upper %}{{ s }}{% endfilter %}",
+                      input)),
+      ElementsAre("template: <", "0 content: X", "template: >!"));
 }
 
 TEST(ChatTemplate, JsonOfTheRequestIsOneSpan) {
-  ChatInput input = Conversation(R"([{"role": "assistant", "tool_calls": [{"arguments": {"a": [1, null], "b": 1.5}}]}])");
+  ChatInput input =
+      Conversation(R"([{"role": "assistant", "tool_calls": [{"arguments": {"a": [1, null], "b": 1.5}}]}])");
   input.tools = ordered_json::parse(R"([{"name": "f", "n": 3, "ok": true}])");
   EXPECT_THAT(Labels(Rendered("{{ tools|tojson }} {{ messages[0].tool_calls[0].arguments }}", input)),
-              ElementsAre(R"(schema: [{"name": "f", "n": 3, "ok": true}])", "template:  ",
-                          "0 call: {'a': [1, None], 'b': 1.5}"));
+              ElementsAre(R"(schema: [{"name": "f", "n": 3, "ok": true}])",
+                          "template:  ", "0 call: {'a': [1, None], 'b': 1.5}"));
 }
 
 TEST(ChatTemplate, NumbersOfTheRequestAreNotTemplateBytes) {
@@ -112,8 +114,8 @@ TEST(ChatTemplate, OnlyKnownRolesAreTrusted) {
   const RenderedChat rendered =
       Rendered("{% for m in messages %}<|{{ m.role }}|>{% endfor %}",
                Conversation(R"([{"role": "user", "content": ""}, {"role": "endoftext", "content": ""}])"));
-  ASSERT_THAT(Labels(rendered), ElementsAre("template: <|", "0 role: user", "template: |><|", "1 field: endoftext",
-                                            "template: |>"));
+  ASSERT_THAT(Labels(rendered),
+              ElementsAre("template: <|", "0 role: user", "template: |><|", "1 field: endoftext", "template: |>"));
   EXPECT_TRUE(rendered.spans[1].origin.trusted());
   EXPECT_FALSE(rendered.spans[3].origin.trusted());
 }
@@ -125,7 +127,8 @@ TEST(ChatTemplate, PassesTheVariablesOfTransformers) {
   ChatInput input = Conversation("[]");
   input.add_generation_prompt = false;
   input.extra["enable_thinking"] = false;
-  const std::string source = "{{ bos_token }}{{ eos_token }}{{ tools }}{{ documents }}{{ add_generation_prompt }}{{ enable_thinking }}";
+  const std::string source =
+      "{{ bos_token }}{{ eos_token }}{{ tools }}{{ documents }}{{ add_generation_prompt }}{{ enable_thinking }}";
   EXPECT_EQ(Rendered(source, input, options).text, "<s></s>NoneNoneFalseFalse");
   input.tools.reset();
   EXPECT_EQ(Rendered("{{ tools is defined }}", input).text, "False");

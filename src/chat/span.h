@@ -1,9 +1,9 @@
 // chat/span.h
 // Where every byte of a rendered prompt came from: the template, or which part of which message.
 //
-// The renderer carries an Origin with each run of bytes through every string operation, so that a consumer can tell what the
-// template wrote (only that may become control tokens) from what a client wrote, and can weigh a tool result below a system prompt.
-// An origin names a message by its index in the request; it does not hold the text.
+// The renderer carries an Origin with each run of bytes through every string operation, so that a consumer can tell
+// what the template wrote (only that may become control tokens) from what a client wrote, and can weigh a tool result
+// below a system prompt. An origin names a message by its index in the request; it does not hold the text.
 //
 // Thread rule: plain values.
 #pragma once

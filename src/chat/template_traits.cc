@@ -9,8 +9,9 @@ namespace {
 using nlohmann::ordered_json;
 
 // Words that no template contains.
-constexpr char kSystem[] = "qx-system", kUser[] = "qx-user", kReply[] = "qx-reply", kTool[] = "qx_tool", kKey[] = "qx_key",
-               kValue[] = "qx-value", kResult[] = "qx-result", kReasoning[] = "qx-reasoning", kParameter[] = "qx_parameter";
+constexpr char kSystem[] = "qx-system", kUser[] = "qx-user", kReply[] = "qx-reply", kTool[] = "qx_tool",
+               kKey[] = "qx_key", kValue[] = "qx-value", kResult[] = "qx-result", kReasoning[] = "qx-reasoning",
+               kParameter[] = "qx_parameter";
 
 ordered_json Message(const char* role, ordered_json content) {
   return {{"role", role}, {"content", std::move(content)}};
@@ -30,12 +31,13 @@ std::string Show(const ChatTemplate& chat, ordered_json messages, ordered_json t
   return rendered.ok() ? rendered->text : std::string();
 }
 
-bool Has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+bool Has(const std::string& text, std::string_view word) {
+  return text.find(word) != std::string::npos;
+}
 
 ordered_json CallConversation(ordered_json arguments) {
-  ordered_json call = {{"id", "qxcall001"},
-                       {"type", "function"},
-                       {"function", {{"name", kTool}, {"arguments", std::move(arguments)}}}};
+  ordered_json call = {
+      {"id", "qxcall001"}, {"type", "function"}, {"function", {{"name", kTool}, {"arguments", std::move(arguments)}}}};
   ordered_json assistant = Message("assistant", "");
   assistant["tool_calls"] = ordered_json::array({std::move(call)});
   ordered_json result = Message("tool", kResult);
@@ -77,7 +79,8 @@ TemplateTraits ProbeTemplate(const ChatTemplate& chat) {
   const auto shows_call = [](const std::string& shown) {
     return Has(shown, kTool) && Has(shown, kKey) && Has(shown, kValue) && Has(shown, kResult);
   };
-  // Python's text of a dict is what a template prints that wants the JSON string; a quoted JSON string, one that wants the object.
+  // Python's text of a dict is what a template prints that wants the JSON string; a quoted JSON string, one that wants
+  // the object.
   const bool object_fits = shows_call(object) && !Has(object, "{'qx_key'");
   const bool text_fits = shows_call(text) && !Has(text, "\\\"qx_key");
   traits.tool_calls = object_fits || text_fits;

@@ -1,9 +1,10 @@
 // chat/template_traits.h
-// What a chat template can express, learned by rendering small conversations with marked words and looking for the marks.
+// What a chat template can express, learned by rendering small conversations with marked words and looking for the
+// marks.
 //
-// Templates differ silently: one drops tool messages, one prints a list of content parts as Python text, one wants tool arguments as
-// an object and another as the JSON string. Asking the template once, at load, replaces a table of model names. It knows nothing of
-// the syntax a template uses, only whether and in which form the words arrive.
+// Templates differ silently: one drops tool messages, one prints a list of content parts as Python text, one wants tool
+// arguments as an object and another as the JSON string. Asking the template once, at load, replaces a table of model
+// names. It knows nothing of the syntax a template uses, only whether and in which form the words arrive.
 //
 // Thread rule: pure.
 #pragma once

@@ -22,6 +22,13 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
+// As one line of help can show it.
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) line += c == '\n' ? std::string("\\n") : std::string(1, c);
+  return line;
+}
+
 std::string_view LongName(const Flag& flag) {
   return Split(flag.names, ' ').back();
 }
@@ -255,7 +262,7 @@ std::string Flags::Help() const {
     std::string left = fmt::format("{}", fmt::join(Split(entry.flag.names, ' '), ", "));
     if (!entry.flag.value.empty()) left += fmt::format(" {}", entry.flag.value);
     text += fmt::format("  {:<32} {}", left, entry.flag.help);
-    if (!entry.fallback.empty()) text += fmt::format(" (default: {})", entry.fallback);
+    if (!entry.fallback.empty()) text += fmt::format(" (default: {})", OneLine(entry.fallback));
     if (!entry.flag.environment.empty()) {
       text += fmt::format(" [env {}]", fmt::join(Split(entry.flag.environment, ' '), ", "));
     }
@@ -267,7 +274,7 @@ std::string Flags::Help() const {
 int ExitCode(std::string_view command, const Status& status, Streams streams) {
   if (status.ok()) return kExitOk;
   fmt::print(streams.err, "kvasir {}: {}\n", command, status.error().message());
-  return kExitFailed;
+  return status.error().code() == ErrorCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
 }  // namespace kvasir::cli

@@ -75,7 +75,9 @@ int64_t Blocks(int64_t tokens) {
 
 Row PlanRow(const model::ModelConfig& config, const Options& options, int64_t window, TypePair types, size_t weights,
             size_t available) {
-  Row row{.window = window, .types = types};
+  Row row;
+  row.window = window;
+  row.types = types;
   const kv::CacheShape shape = config.CacheShape(types.k, types.v);
   for (const kv::LayerShape& layer : shape.layers) {
     if (const auto problem = layer.format.Unsupported()) {

@@ -75,7 +75,8 @@ Result<Prompter> Prompter::Create(const engine::Engine& engine, const PromptFlag
   KVASIR_ASSIGN_OR_RETURN(
       prompter.template_,
       chat::ChatTemplate::Parse(std::move(source), {.bos_token = TokenText(tokenizer, tokenizer.special().bos),
-                                                    .eos_token = TokenText(tokenizer, tokenizer.special().eos)}));
+                                                    .eos_token = TokenText(tokenizer, tokenizer.special().eos),
+                                                    .limits = {}}));
   return prompter;
 }
 

@@ -279,9 +279,11 @@ const char* PatternOf(PassKind kind) {
       return KVASIR_CASED(KVASIR_CONTRACTION "?") R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)" KVASIR_SPACES;
     case PassKind::kKimi:
       return R"(\p{sc:Han}+|)"
-             R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*(?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+)" KVASIR_CONTRACTION
+             R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*(?:(?!\p{sc:Han})[\p{Ll})"
+             R"(\p{Lm}\p{Lo}\p{M}])+)" KVASIR_CONTRACTION
              "?|"
-             R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+(?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*)" KVASIR_CONTRACTION
+             R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+(?:(?!\p{sc:Han})[\p{Ll})"
+             R"(\p{Lm}\p{Lo}\p{M}])*)" KVASIR_CONTRACTION
              "?|"
              R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)" KVASIR_SPACES;
     case PassKind::kSingleNumbers:

@@ -91,6 +91,59 @@ TEST(SpecialTokens, LongestNameWinsAndOverlapsAreTriedShorter) {
   EXPECT_EQ(Pieces(tokenizer, "x<ac"), (Strings{"x<a", "c"}));
 }
 
+// The definition: of all names the longest, of those the leftmost, in what is still text; again and again.
+std::vector<std::string> SplitSlowly(const std::string& text, const std::vector<std::string>& names) {
+  size_t best = std::string::npos, best_size = 0;
+  for (const std::string& name : names) {
+    const size_t at = text.find(name);
+    if (at == std::string::npos || name.size() < best_size) continue;
+    if (name.size() > best_size || at < best) best = at;
+    best_size = name.size();
+  }
+  if (best == std::string::npos) return text.empty() ? std::vector<std::string>{} : std::vector<std::string>{text};
+  std::vector<std::string> parts = SplitSlowly(text.substr(0, best), names);
+  parts.push_back("<" + text.substr(best, best_size) + ">");
+  for (const std::string& part : SplitSlowly(text.substr(best + best_size), names)) parts.push_back(part);
+  return parts;
+}
+
+TEST(SpecialTokens, SplitAsByTheDefinition) {
+  RandomText random(12, false);
+  const auto word = [&](size_t size) {
+    std::string text;
+    while (size-- > 0) text += "xyz"[random.Below(3)];
+    return text;
+  };
+  for (int round = 0; round < 60; ++round) {
+    TinyVocabulary tiny = TinyVocabulary::ByteLevel({"q q"});
+    std::vector<std::string> names;
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = word(2 + random.Below(5));
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      names.push_back(name);
+      tiny.Add(name, i % 2 == 0 ? TinyVocabulary::kUserDefined : TinyVocabulary::kControl);
+    }
+    const Tokenizer tokenizer = Loaded(tiny);
+    for (int i = 0; i < 40; ++i) {
+      const std::string text = word(random.Below(40));
+      std::vector<std::string> parts;
+      bool open = false;  // the last part is text
+      for (const Token token : tokenizer.Encode(text, kParsed)) {
+        const std::string piece = tokenizer.Piece(token, true);
+        if (token > 256) {
+          parts.push_back("<" + piece + ">");
+        } else if (open) {
+          parts.back() += piece;
+        } else {
+          parts.push_back(piece);
+        }
+        open = token <= 256;
+      }
+      ASSERT_EQ(parts, SplitSlowly(text, names)) << text;
+    }
+  }
+}
+
 TEST(SpecialTokens, PhiTokensTakeTheSpaceAfterThem) {
   TinyVocabulary tiny = TinyVocabulary::SentencePiece({"\xE2\x96\x81", "a"});
   tiny.name = "Phi-3 Mini";

@@ -308,7 +308,7 @@ Status Vocabulary::LoadRoles(const gguf::GgufFile& file) {
     KVASIR_ASSIGN_OR_RETURN(*flag, file.GetBoolOr(key, *flag));
   }
   KVASIR_ASSIGN_OR_RETURN(strip_accents, file.GetBoolOr("tokenizer.ggml.normalizer.strip_accents", lower_case));
-  // Files of Gemma 4 were made with the flag off by mistake (llama.cpp pull request 21500).
+  // Files of Gemma 4 were made with the flag off by mistake (llama.cpp corrects it too).
   if (model == "gemma4") add_bos = true;
 
   const auto needs = [](bool flag, Token role, const char* what) -> Status {
@@ -340,7 +340,7 @@ void Vocabulary::MakeByteTokens() {
   }
   covers_all_bytes = missing == 0;
   if (missing > 0 && kind == ModelKind::kBytePair) {
-    Log(LogLevel::kInfo, "{}: {} of 256 bytes have no token; text with such bytes loses them", kTokensKey, missing);
+    Log(LogLevel::kDebug, "{}: {} of 256 bytes have no token; text with such bytes loses them", kTokensKey, missing);
   }
 }
 

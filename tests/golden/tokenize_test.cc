@@ -36,7 +36,8 @@ fs::path FromEnvironment(const char* name, const fs::path& fallback) {
 }
 
 fs::path GoldenFolder() {
-  return FromEnvironment("KVASIR_GOLDEN", fs::path(KVASIR_SOURCE_DIR).parent_path() / "shared/golden");
+  const fs::path source = KVASIR_SOURCE_DIR, beside = source.parent_path() / "shared/golden";
+  return FromEnvironment("KVASIR_GOLDEN", fs::exists(beside) ? beside : source / "tests/data/golden");
 }
 
 fs::path ModelFolder() {

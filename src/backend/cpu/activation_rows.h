@@ -13,7 +13,8 @@
 
 namespace kvasir::backend::cpu {
 
-// Row `row` of activations that are `cols` wide, from `column` on. REQUIRES: `column` is a multiple of 32 where there are codes.
+// Row `row` of activations that are `cols` wide, from `column` on. REQUIRES: `column` is a multiple of 32 where there
+// are codes.
 inline RowOut RowAt(const Activations& x, int64_t row, int64_t cols, int64_t column = 0) {
   const int64_t at = row * cols + column;
   RowOut out;

@@ -18,18 +18,24 @@ constexpr int kRowsPerChunk = 4;  // of row-wise work: about a microsecond
 
 const RowKernels& RowKernelsOf(Level level) {
   switch (level) {
-    case Level::kRef: return ref::kRowKernels;
-    case Level::kAvx2: return avx2::kRowKernels;
-    case Level::kAvx512: return avx512::kRowKernels;
+    case Level::kRef:
+      return ref::kRowKernels;
+    case Level::kAvx2:
+      return avx2::kRowKernels;
+    case Level::kAvx512:
+      return avx512::kRowKernels;
   }
   return ref::kRowKernels;
 }
 
 MatMulKernels MatMulKernelsOf(Level level) {
   switch (level) {
-    case Level::kRef: return ref::kMatMulKernels;
-    case Level::kAvx2: return avx2::kMatMulKernels;
-    case Level::kAvx512: return avx512::KernelsOfThisCpu();
+    case Level::kRef:
+      return ref::kMatMulKernels;
+    case Level::kAvx2:
+      return avx2::kMatMulKernels;
+    case Level::kAvx512:
+      return avx512::KernelsOfThisCpu();
   }
   return ref::kMatMulKernels;
 }
@@ -55,7 +61,8 @@ CpuBackend::CpuBackend(Level level, int threads, Compute compute)
       products_(matmul_kernels_, pool_) {
   profile_.kind = "cpu";
   profile_.level = std::string(Name(level));
-  profile_.numerics = fmt::format("cpu/{}/{}/{}", Name(level), compute == Compute::kFast ? "fast" : "f32", kKernelEpoch);
+  profile_.numerics =
+      fmt::format("cpu/{}/{}/{}", Name(level), compute == Compute::kFast ? "fast" : "f32", kKernelEpoch);
   profile_.threads = threads;
 }
 
@@ -66,13 +73,17 @@ Result<Buffer> CpuBackend::Allocate(MemoryKind kind, size_t bytes) {
   return Buffer(this, kind, address, bytes);
 }
 
-void CpuBackend::Free(MemoryKind /*kind*/, std::byte* address, size_t bytes) { UnmapMemory(address, std::max<size_t>(bytes, 1)); }
+void CpuBackend::Free(MemoryKind /*kind*/, std::byte* address, size_t bytes) {
+  UnmapMemory(address, std::max<size_t>(bytes, 1));
+}
 
 Result<std::unique_ptr<Matrix>> CpuBackend::LoadMatrix(const MatrixSource& source) {
   return CpuMatrix::Load(source, matmul_kernels_, compute_, pool_);
 }
 
-bool CpuBackend::Quantizes(int64_t cols) const { return compute_ == Compute::kFast && cols % kBlock == 0; }
+bool CpuBackend::Quantizes(int64_t cols) const {
+  return compute_ == Compute::kFast && cols % kBlock == 0;
+}
 
 void CpuBackend::Embed(const EmbedArgs& args) {
   const CpuMatrix& table = CpuMatrix::From(args.table);
@@ -130,7 +141,8 @@ void CpuBackend::Glu(const GluArgs& args) {
   const int64_t cols = args.gate->rows();
   products_.Run({&job, 1}, [&](const ChunkSums& sums) {
     for (int c = 0; c < sums.columns; ++c) {
-      glu(sums.first + c * kChunkRows, sums.second + c * kChunkRows, sums.rows, RowAt(args.out, sums.column + c, cols, sums.row));
+      glu(sums.first + c * kChunkRows, sums.second + c * kChunkRows, sums.rows,
+          RowAt(args.out, sums.column + c, cols, sums.row));
     }
   });
 }

@@ -1,5 +1,6 @@
 // backend/cpu/cpu_backend.h
-// The CPU as a backend: device memory is ordinary memory, operations run at once on a thread team with the kernels of one level.
+// The CPU as a backend: device memory is ordinary memory, operations run at once on a thread team with the kernels of
+// one level.
 //
 // What it does not do: choose a level (backend/factory.h), or copy asynchronously (a copy is done when Copy returns).
 //

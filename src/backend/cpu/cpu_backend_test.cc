@@ -66,7 +66,6 @@ Rows Quantized(Backend& backend, const std::vector<float>& x, int rows, int64_t 
   return out;
 }
 
-
 std::unique_ptr<Matrix> Load(Backend& backend, const TestRows& rows) {
   auto matrix = backend.LoadMatrix(rows.source());
   EXPECT_TRUE(matrix.ok());
@@ -95,7 +94,9 @@ double Norm2(const std::vector<double>& x) {
 }
 
 // 8-bit activations cost about 1/254 of a block's largest value per value; averaged over a product a good deal less.
-double Tolerance(const Configuration& c) { return c.compute == Compute::kF32 ? 1e-5 : 3e-2; }
+double Tolerance(const Configuration& c) {
+  return c.compute == Compute::kF32 ? 1e-5 : 3e-2;
+}
 
 TEST(CpuBackend, NamesItsNumericsClass) {
   for (const Configuration& c : Configurations(1)) {
@@ -191,11 +192,13 @@ TEST(MatMulOp, AppliesBiasScaleSoftcapAndResidual) {
     Rows input = Quantized(*c.backend, x, 3, 256);
     constexpr size_t kStride = 110;
     std::vector<float> out(3 * kStride, 7);
-    const Product products[] = {{ma.get(), bias.data(), out.data(), kStride}, {mb.get(), nullptr, out.data() + 72, kStride}};
+    const Product products[] = {{ma.get(), bias.data(), out.data(), kStride},
+                                {mb.get(), nullptr, out.data() + 72, kStride}};
     const MatMulArgs args = {.x = input.view, .rows = 3, .products = products};
     std::vector<double> plain[3];
     for (size_t row = 0; row < 3; ++row) {
-      const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 256, x.begin() + static_cast<int64_t>(row + 1) * 256);
+      const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 256,
+                                   x.begin() + static_cast<int64_t>(row + 1) * 256);
       plain[row] = Apply(wa, xd.data(), 256);
       for (size_t r = 0; r < 70; ++r) plain[row][r] += bias[r];
       for (const double y : Apply(wb, xd.data(), 256)) plain[row].push_back(y);
@@ -205,9 +208,11 @@ TEST(MatMulOp, AppliesBiasScaleSoftcapAndResidual) {
         const double tolerance = Tolerance(c) * 3 * Norm2(plain[row]);
         for (size_t i = 0; i < 103; ++i) {
           const size_t at = row * kStride + (i < 70 ? i : i + 2);
-          ASSERT_NEAR(out[at], expected(plain[row][i], at), tolerance) << c.name() << " " << what << " row " << row << " " << i;
+          ASSERT_NEAR(out[at], expected(plain[row][i], at), tolerance)
+              << c.name() << " " << what << " row " << row << " " << i;
         }
-        for (const size_t gap : {size_t{70}, size_t{71}, size_t{105}, kStride - 1}) ASSERT_EQ(out[row * kStride + gap], 7);
+        for (const size_t gap : {size_t{70}, size_t{71}, size_t{105}, kStride - 1})
+          ASSERT_EQ(out[row * kStride + gap], 7);
       }
     };
     c.backend->MatMul(args);
@@ -227,7 +232,6 @@ TEST(MatMulOp, AppliesBiasScaleSoftcapAndResidual) {
   }
 }
 
-
 TEST(GluOp, IsActivationOfGateTimesUp) {
   const TestRows gate(TensorType::kQ4_1, 96, 128, 6), up(TensorType::kQ8_0, 96, 128, 7);
   const std::vector<double> wg = Decoded(gate), wu = Decoded(up);
@@ -237,16 +241,20 @@ TEST(GluOp, IsActivationOfGateTimesUp) {
     Rows input = Quantized(*c.backend, x, 7, 128);
     for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
       Rows out(*c.backend, 7, 96);
-      c.backend->Glu({.x = input.view, .rows = 7, .gate = mg.get(), .up = mu.get(), .activation = activation, .out = out.view});
+      c.backend->Glu(
+          {.x = input.view, .rows = 7, .gate = mg.get(), .up = mu.get(), .activation = activation, .out = out.view});
       for (size_t row = 0; row < 7; ++row) {
-        const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 128, x.begin() + static_cast<int64_t>(row + 1) * 128);
+        const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 128,
+                                     x.begin() + static_cast<int64_t>(row + 1) * 128);
         const std::vector<double> g = Apply(wg, xd.data(), 128), u = Apply(wu, xd.data(), 128);
         std::vector<double> y(96);
         for (size_t i = 0; i < 96; ++i) {
-          const double inner = activation == Activation::kSilu ? g[i] : 2 * std::sqrt(2 / M_PI) * (g[i] + 0.044715 * std::pow(g[i], 3));
+          const double inner =
+              activation == Activation::kSilu ? g[i] : 2 * std::sqrt(2 / M_PI) * (g[i] + 0.044715 * std::pow(g[i], 3));
           y[i] = g[i] / (1 + std::exp(-inner)) * u[i];
         }
-        for (size_t i = 0; i < 96; ++i) ASSERT_NEAR(out.f32[row * 96 + i], y[i], Tolerance(c) * 3 * Norm2(y)) << c.name();
+        for (size_t i = 0; i < 96; ++i)
+          ASSERT_NEAR(out.f32[row * 96 + i], y[i], Tolerance(c) * 3 * Norm2(y)) << c.name();
       }
       // The 8-bit form is the f32 form rounded.
       for (size_t i = 0; i < out.codes.size(); ++i) {
@@ -285,8 +293,16 @@ struct LoadedMoe {
     shared = {matrices[1 + 3 * n].get(), matrices[2 + 3 * n].get(), matrices[3 + 3 * n].get()};
   }
   MoeArgs args(const Activations& x, int rows, float* out) const {
-    return {.x = x, .rows = rows, .router = matrices[0].get(), .experts = experts, .top_k = 2, .normalize = true,
-            .weight_scale = 1.5f, .activation = Activation::kSilu, .shared = &shared, .shared_gate = matrices.back().get(),
+    return {.x = x,
+            .rows = rows,
+            .router = matrices[0].get(),
+            .experts = experts,
+            .top_k = 2,
+            .normalize = true,
+            .weight_scale = 1.5f,
+            .activation = Activation::kSilu,
+            .shared = &shared,
+            .shared_gate = matrices.back().get(),
             .out = out};
   }
 };
@@ -315,7 +331,8 @@ TEST(MoeFfnOp, SumsTheChosenExpertsAndTheSharedOne) {
         if (!shared) args.shared = nullptr;
         c.backend->MoeFfn(args);
         for (size_t row = 0; row < 5; ++row) {
-          const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 64, x.begin() + static_cast<int64_t>(row + 1) * 64);
+          const std::vector<double> xd(x.begin() + static_cast<int64_t>(row) * 64,
+                                       x.begin() + static_cast<int64_t>(row + 1) * 64);
           std::vector<double> p = Apply(w[0], xd.data(), 64);
           double total = 0;
           for (double& v : p) total += v = std::exp(v);
@@ -378,7 +395,8 @@ TEST(CpuBackend, EveryOpGivesARowTheSameBitsAloneAndInABatch) {
   constexpr int64_t kCols = 64;
   const MoeWeights weights;
   const TestRows proj(TensorType::kQ6_K, 300, 256, 70);
-  const std::vector<float> x = Random(kRows * kCols, 71, 2), wide = Random(kRows * 256, 72), norm_weight = Random(kCols, 73);
+  const std::vector<float> x = Random(kRows * kCols, 71, 2), wide = Random(kRows * 256, 72),
+                           norm_weight = Random(kCols, 73);
   std::vector<Configuration> one = Configurations(1), two = Configurations(2);
   for (size_t i = 0; i < one.size(); ++i) {
     const auto run = [&](Backend& backend, int first, int rows) {
@@ -388,20 +406,36 @@ TEST(CpuBackend, EveryOpGivesARowTheSameBitsAloneAndInABatch) {
       const auto keep = [&](const auto& values) {
         for (int row = 0; row < rows; ++row) {
           const size_t width = values.size() / static_cast<size_t>(rows);
-          for (size_t k = 0; k < width; ++k) result.push_back(static_cast<float>(values[static_cast<size_t>(row) * width + k]));
+          for (size_t k = 0; k < width; ++k)
+            result.push_back(static_cast<float>(values[static_cast<size_t>(row) * width + k]));
         }
       };
       Rows normed(backend, rows, kCols);
-      backend.Norm({.x = x.data() + first * kCols, .weight = norm_weight.data(), .eps = 1e-5f, .rows = rows, .cols = kCols, .out = normed.view});
+      backend.Norm({.x = x.data() + first * kCols,
+                    .weight = norm_weight.data(),
+                    .eps = 1e-5f,
+                    .rows = rows,
+                    .cols = kCols,
+                    .out = normed.view});
       keep(normed.f32);
       if (!normed.codes.empty()) keep(normed.codes);
       std::vector<float> residual(static_cast<size_t>(rows * kCols), 1);
-      backend.NormAdd({.x = x.data() + first * kCols, .weight = norm_weight.data(), .eps = 1e-5f, .rows = rows, .cols = kCols, .residual = residual.data()});
+      backend.NormAdd({.x = x.data() + first * kCols,
+                       .weight = norm_weight.data(),
+                       .eps = 1e-5f,
+                       .rows = rows,
+                       .cols = kCols,
+                       .residual = residual.data()});
       keep(residual);
       backend.MoeFfn(moe.args(normed.view, rows, residual.data()));
       keep(residual);
       Rows hidden(backend, rows, 96);
-      backend.Glu({.x = normed.view, .rows = rows, .gate = moe.experts[0].gate, .up = moe.experts[0].up, .activation = Activation::kGeluTanh, .out = hidden.view});
+      backend.Glu({.x = normed.view,
+                   .rows = rows,
+                   .gate = moe.experts[0].gate,
+                   .up = moe.experts[0].up,
+                   .activation = Activation::kGeluTanh,
+                   .out = hidden.view});
       keep(hidden.f32);
       std::vector<float> batch(wide.begin() + first * 256, wide.begin() + (first + rows) * 256);
       Rows input = Quantized(backend, batch, rows, 256);
@@ -423,7 +457,9 @@ TEST(CpuBackend, EveryOpGivesARowTheSameBitsAloneAndInABatch) {
       const std::vector<float> alone = run(*two[i].backend, row, 1);
       size_t section = 0, at = 0;
       for (const size_t width : widths) {
-        ASSERT_EQ(std::memcmp(alone.data() + at, all.data() + section + static_cast<size_t>(row) * width, width * sizeof(float)), 0)
+        ASSERT_EQ(std::memcmp(alone.data() + at, all.data() + section + static_cast<size_t>(row) * width,
+                              width * sizeof(float)),
+                  0)
             << one[i].name() << " row " << row << ", the section of width " << width << " at " << at;
         at += width;
         section += width * kRows;

@@ -1,5 +1,6 @@
-// Mixture of experts: every chosen (row, expert) pair is an entry; entries are grouped by expert, so that an expert's weights are
-// read once for all the rows that chose it, and summed per row in rank order, so that a row's bits do not depend on its neighbours.
+// Mixture of experts: every chosen (row, expert) pair is an entry; entries are grouped by expert, so that an expert's
+// weights are read once for all the rows that chose it, and summed per row in rank order, so that a row's bits do not
+// depend on its neighbours.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -108,18 +109,19 @@ void CpuBackend::MoeFfn(const MoeArgs& args) {
   std::vector<Work> work;
   std::vector<float> routed_out(rows * top_k * static_cast<size_t>(cols)), shared_out;
   const int64_t hidden_cols = args.experts[0].gate->rows();
-  const Activations hidden = moe_hidden_.Resize(static_cast<int64_t>(rows * top_k), hidden_cols, Quantizes(hidden_cols));
+  const Activations hidden =
+      moe_hidden_.Resize(static_cast<int64_t>(rows * top_k), hidden_cols, Quantizes(hidden_cols));
   for (size_t e = 0; e < experts; ++e) {
     if (entries_of[e] == 0) continue;
     KVASIR_CHECK(args.experts[e].gate->rows() == hidden_cols);
-    work.push_back({&args.experts[e], entries_of[e], RowsFrom(gathered, first[e], cols), RowsFrom(hidden, first[e], hidden_cols),
-                    routed_out.data() + first[e] * cols});
+    work.push_back({&args.experts[e], entries_of[e], RowsFrom(gathered, first[e], cols),
+                    RowsFrom(hidden, first[e], hidden_cols), routed_out.data() + first[e] * cols});
   }
   if (args.shared != nullptr) {
     const int64_t shared_cols = args.shared->gate->rows();
     shared_out.resize(rows * static_cast<size_t>(cols));
-    work.push_back({args.shared, args.rows, args.x, moe_shared_hidden_.Resize(args.rows, shared_cols, Quantizes(shared_cols)),
-                    shared_out.data()});
+    work.push_back({args.shared, args.rows, args.x,
+                    moe_shared_hidden_.Resize(args.rows, shared_cols, Quantizes(shared_cols)), shared_out.data()});
   }
 
   std::vector<PackedColumns> inputs(work.size());
@@ -154,7 +156,8 @@ void CpuBackend::MoeFfn(const MoeArgs& args) {
       float sum = 0;
       for (size_t rank = 0; rank < top_k; ++rank) {
         const size_t entry = static_cast<size_t>(row) * top_k + rank;
-        sum += choices[static_cast<size_t>(row)][rank].weight * routed_out[static_cast<size_t>(entry_of[entry] * cols + k)];
+        sum += choices[static_cast<size_t>(row)][rank].weight *
+               routed_out[static_cast<size_t>(entry_of[entry] * cols + k)];
       }
       if (args.shared != nullptr) {
         const float gate = shared_logits.empty() ? 1.0f : shared_logits[static_cast<size_t>(row)];

@@ -11,10 +11,14 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+size_t RoundUp(size_t bytes, size_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 // What is mapped for `bytes`: whole huge pages where there is at least one, otherwise whole pages.
-size_t MappedBytes(size_t bytes) { return RoundUp(bytes, bytes >= kHugePage ? kHugePage : size_t{4096}); }
+size_t MappedBytes(size_t bytes) {
+  return RoundUp(bytes, bytes >= kHugePage ? kHugePage : size_t{4096});
+}
 
 }  // namespace
 
@@ -41,7 +45,9 @@ Result<std::byte*> MapMemory(size_t bytes) {
   return address;
 }
 
-void UnmapMemory(std::byte* address, size_t bytes) { munmap(address, MappedBytes(bytes)); }
+void UnmapMemory(std::byte* address, size_t bytes) {
+  munmap(address, MappedBytes(bytes));
+}
 
 Result<Mapping> Mapping::Create(size_t bytes) {
   Mapping mapping;

@@ -1,8 +1,8 @@
 // backend/cpu/memory.h
 // Zeroed memory straight from the kernel, in huge pages where that helps.
 //
-// A weight or KV buffer is read once per token and far larger than the TLB reaches: 2 MiB pages are worth 3-7 % of read bandwidth.
-// What it does not do: small allocations, reuse.
+// A weight or KV buffer is read once per token and far larger than the TLB reaches: 2 MiB pages are worth 3-7 % of read
+// bandwidth. What it does not do: small allocations, reuse.
 //
 // Thread rule: plain values.
 #pragma once
@@ -14,7 +14,8 @@
 
 namespace kvasir::backend::cpu {
 
-// At least 64-byte aligned; 2 MiB aligned from 2 MiB on. kResourceExhausted when the kernel has no room. REQUIRES: bytes > 0.
+// At least 64-byte aligned; 2 MiB aligned from 2 MiB on. kResourceExhausted when the kernel has no room. REQUIRES:
+// bytes > 0.
 Result<std::byte*> MapMemory(size_t bytes);
 void UnmapMemory(std::byte* address, size_t bytes);
 

@@ -8,9 +8,12 @@
 namespace kvasir::backend::cpu {
 namespace {
 
-int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+int64_t RoundUp(int64_t value, int64_t to) {
+  return (value + to - 1) / to * to;
+}
 
-// A run of columns cut into tiles: as few as `widest` allows, of equal width up to one, or each but the last as wide as it can be.
+// A run of columns cut into tiles: as few as `widest` allows, of equal width up to one, or each but the last as wide as
+// it can be.
 struct Tiles {
   int begin;
   int columns;
@@ -26,17 +29,22 @@ struct Tiles {
   int width(int tile) const { return first(tile + 1) - first(tile); }
 };
 
-bool UsesAmx(const MatMulKernels& kernels, int columns) { return kernels.amx[0][0] != nullptr && columns > kDirectColumns; }
+bool UsesAmx(const MatMulKernels& kernels, int columns) {
+  return kernels.amx[0][0] != nullptr && columns > kDirectColumns;
+}
 
 // Direct tiles are one tile.
 Tiles QuantTiles(const MatMulKernels& kernels, int column, int columns) {
-  if (!UsesAmx(kernels, columns)) return {column, columns, columns <= kDirectColumns ? kDirectColumns : kernels.quant_columns};
+  if (!UsesAmx(kernels, columns))
+    return {column, columns, columns <= kDirectColumns ? kDirectColumns : kernels.quant_columns};
   Tiles tiles(column, columns, kAmxColumns);
   tiles.step = kAmxColumns;
   return tiles;
 }
 
-Tiles FloatTiles(const MatMulKernels& kernels, int column, int columns) { return {column, columns, kernels.float_columns}; }
+Tiles FloatTiles(const MatMulKernels& kernels, int column, int columns) {
+  return {column, columns, kernels.float_columns};
+}
 
 // Blocks of columns, each but the last a multiple of every tile's width.
 Tiles ColumnBlocks(int columns) {
@@ -55,7 +63,8 @@ void PackTiles(int columns, ThreadPool& pool, TilesOf tiles_of, PackTile pack) {
   const Tiles blocks = ColumnBlocks(columns);
   for (int block = 0; block < blocks.count; ++block) {
     const Tiles tiles = tiles_of(blocks.first(block), blocks.width(block));
-    for (int tile = 0; tile < tiles.count; ++tile) places.push_back({blocks.width(block), tiles.first(tile), tiles.width(tile)});
+    for (int tile = 0; tile < tiles.count; ++tile)
+      places.push_back({blocks.width(block), tiles.first(tile), tiles.width(tile)});
   }
   const auto pack_place = [&](int64_t index, int) {
     const Place& place = places[static_cast<size_t>(index)];
@@ -70,9 +79,12 @@ void PackTiles(int columns, ThreadPool& pool, TilesOf tiles_of, PackTile pack) {
 
 const FloatKernels& KernelsOf(const MatMulKernels& kernels, FloatKind kind) {
   switch (kind) {
-    case FloatKind::kF32: return kernels.f32;
-    case FloatKind::kF16: return kernels.f16;
-    case FloatKind::kBF16: return kernels.bf16;
+    case FloatKind::kF32:
+      return kernels.f32;
+    case FloatKind::kF16:
+      return kernels.f16;
+    case FloatKind::kBF16:
+      return kernels.bf16;
   }
   return kernels.f32;
 }
@@ -120,12 +132,16 @@ void PackedColumns::NeedFloat(const MatMulKernels& kernels, ThreadPool& pool) {
 }
 
 ProductRunner::ProductRunner(const MatMulKernels& kernels, ThreadPool& pool)
-    : kernels_(kernels), pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
+    : kernels_(kernels),
+      pool_(pool),
+      scratch_(static_cast<size_t>(pool.threads())),
+      shares_(static_cast<size_t>(pool.threads())) {}
 
 void ProductRunner::Run(std::span<const ProductJob> jobs, const std::function<void(const ChunkSums&)>& finish) {
   int64_t total_rows = 0;
   for (const ProductJob& job : jobs) {
-    KVASIR_CHECK(job.weight->cols() == job.x->cols(), "a product of {} columns with {} inputs", job.weight->cols(), job.x->cols());
+    KVASIR_CHECK(job.weight->cols() == job.x->cols(), "a product of {} columns with {} inputs", job.weight->cols(),
+                 job.x->cols());
     for (const CpuMatrix* weight : {job.weight, job.second}) {
       if (weight == nullptr) continue;
       total_rows += weight->rows();
@@ -144,8 +160,8 @@ void ProductRunner::Run(std::span<const ProductJob> jobs, const std::function<vo
     const int64_t rows = jobs[job].weight->rows();
     for (int block = 0; block < blocks.count; ++block) {
       for (int64_t row = 0; row < rows; row += chunk_rows) {
-        chunks_.push_back({static_cast<int>(job), row, static_cast<int>(std::min(chunk_rows, rows - row)), blocks.first(block),
-                           blocks.width(block)});
+        chunks_.push_back({static_cast<int>(job), row, static_cast<int>(std::min(chunk_rows, rows - row)),
+                           blocks.first(block), blocks.width(block)});
       }
     }
   }
@@ -169,7 +185,24 @@ void ProductRunner::Run(std::span<const ProductJob> jobs, const std::function<vo
     if (job.second != nullptr) out.second = sums_of(*job.second, scratch.second);
     finish(out);
   };
-  pool_.Run(static_cast<int64_t>(chunks_.size()), std::cref(run_chunk));
+  // A contiguous share for each worker, so that each reads one stream of weights; who is done early helps the others.
+  const auto count = static_cast<int64_t>(chunks_.size());
+  const auto shares = static_cast<int64_t>(shares_.size());
+  for (int64_t i = 0; i < shares; ++i) {
+    shares_[static_cast<size_t>(i)].next.store(count * i / shares, std::memory_order_relaxed);
+    shares_[static_cast<size_t>(i)].end = count * (i + 1) / shares;
+  }
+  const auto work = [&](int64_t first, int worker) {
+    for (int64_t i = 0; i < shares; ++i) {
+      Share& share = shares_[static_cast<size_t>((first + i) % shares)];
+      for (;;) {
+        const int64_t index = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (index >= share.end) break;
+        run_chunk(index, worker);
+      }
+    }
+  };
+  pool_.Run(shares, std::cref(work));
 }
 
 void ProductRunner::Accumulate(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk, Scratch& scratch,
@@ -188,7 +221,8 @@ void ProductRunner::Accumulate(const CpuMatrix& weight, const PackedColumns& x, 
       for (int64_t block = 0; block < blocks; block += kSegmentBlocks) {
         kernels.direct[columns - 1](weight.panel(first_panel + panel) + spec.bytes(lanes, block),
                                     static_cast<int>(std::min<int64_t>(kSegmentBlocks, blocks - block)),
-                                    x.quant_tile(chunk.column) + block * columns * kPackedBytes, sums + panel * lanes, kChunkRows);
+                                    x.quant_tile(chunk.column) + block * columns * kPackedBytes, sums + panel * lanes,
+                                    kChunkRows);
       }
     }
     return;
@@ -208,12 +242,14 @@ void ProductRunner::Accumulate(const CpuMatrix& weight, const PackedColumns& x, 
     for (int tile = 0; tile < tiles.count; ++tile) {
       const int column = tiles.first(tile), width = tiles.width(tile);
       const std::byte* packed = x.quant_tile(column) + block * (amx ? kAmxColumns : width) * kPackedBytes;
-      run_tile(segment, panel_bytes, panels, count, packed, width, sums + int64_t{column - chunk.column} * kChunkRows, kChunkRows);
+      run_tile(segment, panel_bytes, panels, count, packed, width, sums + int64_t{column - chunk.column} * kChunkRows,
+               kChunkRows);
     }
   }
 }
 
-void ProductRunner::AccumulateFloat(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk, float* sums) const {
+void ProductRunner::AccumulateFloat(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk,
+                                    float* sums) const {
   const FloatKernels& kernels = KernelsOf(kernels_, weight.float_kind());
   const int64_t value_bytes = weight.float_kind() == FloatKind::kF32 ? 4 : 2;
   const int64_t first_panel = chunk.row / kFloatRows;

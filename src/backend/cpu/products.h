@@ -1,16 +1,18 @@
 // backend/cpu/products.h
-// Runs matrix products on the thread team: packs the input once, cuts the weights into chunks of rows, and hands each chunk's
-// results to a finishing step (bias, residual, gated activation).
+// Runs matrix products on the thread team: packs the input once, cuts the weights into chunks of rows, and hands each
+// chunk's results to a finishing step (bias, residual, gated activation).
 //
 //   input rows ("columns" of the tiles) -> blocks of at most kColumnBlock -> tiles
 //   weight rows -> chunks of 32..128 rows -> panels;   K -> segments of 1,024, folded left to right
 //
-// Threads take chunks; K is never split, and a column's arithmetic is the same in a tile of any width, so the bits of a row depend
-// on nothing but the row. Few columns read the packed panels directly, many expand a segment of a chunk first (L2) and reuse it.
+// Threads take chunks; K is never split, and a column's arithmetic is the same in a tile of any width, so the bits of a
+// row depend on nothing but the row. Few columns read the packed panels directly, many expand a segment of a chunk
+// first (L2) and reuse it.
 //
 // Thread rule: one thread calls; the team works.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -37,7 +39,9 @@ class PackedColumns {
   int columns() const { return columns_; }
   int64_t cols() const { return cols_; }
   // The tile that starts at `column`.
-  const std::byte* quant_tile(int column) const { return quant_begin_ + int64_t{column} * cols_ / kBlock * kPackedBytes; }
+  const std::byte* quant_tile(int column) const {
+    return quant_begin_ + int64_t{column} * cols_ / kBlock * kPackedBytes;
+  }
   const float* float_tile(int column) const { return float_.data() + int64_t{column} * cols_; }
 
  private:
@@ -72,8 +76,8 @@ class ProductRunner {
  public:
   ProductRunner(const MatMulKernels& kernels, ThreadPool& pool);
 
-  // One parallel region (and one or two for packing, when there are many columns). `finish` runs on any worker, for disjoint
-  // chunks that cover every (row, column) of every job; chunks start at multiples of 32 rows.
+  // One parallel region (and one or two for packing, when there are many columns). `finish` runs on any worker, for
+  // disjoint chunks that cover every (row, column) of every job; chunks start at multiples of 32 rows.
   void Run(std::span<const ProductJob> jobs, const std::function<void(const ChunkSums&)>& finish);
 
  private:
@@ -88,13 +92,20 @@ class ProductRunner {
     std::vector<std::byte> expanded;
     std::vector<float> first, second;
   };
-  void Accumulate(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk, Scratch& scratch, float* sums) const;
+  // Chunks [next, end) of one region.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  void Accumulate(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk, Scratch& scratch,
+                  float* sums) const;
   void AccumulateFloat(const CpuMatrix& weight, const PackedColumns& x, const Chunk& chunk, float* sums) const;
 
   const MatMulKernels& kernels_;
   ThreadPool& pool_;
   std::vector<Chunk> chunks_;
   std::vector<Scratch> scratch_;  // one per worker
+  std::vector<Share> shares_;     // likewise
 };
 
 }  // namespace kvasir::backend::cpu

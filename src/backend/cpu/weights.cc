@@ -27,7 +27,9 @@ int PanelIndex(TensorType type) {
   return std::min(static_cast<int>(found - std::begin(kNames)), kCount - 1);
 }
 
-bool IsQuantized(TensorType type) { return Traits(type).block_elements > 1; }
+bool IsQuantized(TensorType type) {
+  return Traits(type).block_elements > 1;
+}
 
 uint32_t Word(const uint8_t* codes) {
   uint32_t word;
@@ -120,8 +122,8 @@ class GroupWriter {
 
 }  // namespace
 
-Result<std::unique_ptr<Matrix>> CpuMatrix::Load(const MatrixSource& source, const MatMulKernels& kernels, Compute compute,
-                                                ThreadPool& pool) {
+Result<std::unique_ptr<Matrix>> CpuMatrix::Load(const MatrixSource& source, const MatMulKernels& kernels,
+                                                Compute compute, ThreadPool& pool) {
   const TensorTypeTraits& traits = Traits(source.type);
   KVASIR_CHECK(source.rows > 0 && source.cols > 0 && source.bytes != nullptr);
   if (source.cols % traits.block_elements != 0) {
@@ -208,9 +210,15 @@ void CpuMatrix::ReadRow(int64_t row, float* out) const {
     for (int64_t k = 0; k < cols(); ++k) {
       const int64_t at = k * kFloatRows + lane;
       switch (float_kind_) {
-        case FloatKind::kF32: out[k] = ReadPanel<float>(from + 4 * at); break;
-        case FloatKind::kF16: out[k] = HalfToFloat(ReadPanel<Half>(from + 2 * at)); break;
-        case FloatKind::kBF16: out[k] = BFloat16ToFloat(ReadPanel<BFloat16>(from + 2 * at)); break;
+        case FloatKind::kF32:
+          out[k] = ReadPanel<float>(from + 4 * at);
+          break;
+        case FloatKind::kF16:
+          out[k] = HalfToFloat(ReadPanel<Half>(from + 2 * at));
+          break;
+        case FloatKind::kBF16:
+          out[k] = BFloat16ToFloat(ReadPanel<BFloat16>(from + 2 * at));
+          break;
       }
     }
     return;

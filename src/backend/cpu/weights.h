@@ -1,10 +1,10 @@
 // backend/cpu/weights.h
 // A weight matrix on the CPU: repacked at load into panels of interleaved rows (kernels/matmul/panel.h).
 //
-// Scaled-integer types keep their codes and scales, to the bit. With 8-bit activations every other quantized type (IQ1, IQ2, IQ3,
-// ternary, NVFP4) becomes the Int8 panel: each 32 values of a row rounded to 8 bits with a scale of their own, an error of at most
-// 1/254 of the block's largest value, far below what those types lost already. Float types keep their bits; with f32 compute
-// everything is decoded to f32.
+// Scaled-integer types keep their codes and scales, to the bit. With 8-bit activations every other quantized type (IQ1,
+// IQ2, IQ3, ternary, NVFP4) becomes the Int8 panel: each 32 values of a row rounded to 8 bits with a scale of their
+// own, an error of at most 1/254 of the block's largest value, far below what those types lost already. Float types
+// keep their bits; with f32 compute everything is decoded to f32.
 //
 // Thread rule: const after load.
 #pragma once

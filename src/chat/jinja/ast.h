@@ -1,6 +1,6 @@
 // chat/jinja/ast.h
-// The parsed form of a template: statements and expressions as plain data. The parser makes it, the interpreter walks it; nobody
-// changes it in between. Names are numbered so that scopes compare integers.
+// The parsed form of a template: statements and expressions as plain data. The parser makes it, the interpreter walks
+// it; nobody changes it in between. Names are numbered so that scopes compare integers.
 //
 // Thread rule: const after parsing.
 #pragma once
@@ -101,8 +101,8 @@ struct Conditional {
 };
 
 struct Expr {
-  std::variant<Literal, Name, ListExpr, DictExpr, Attribute, Subscript, Slice, Call, Filter, Test, Captured, Negate, Not,
-               Binary, Logical, Compare, Concat, Conditional>
+  std::variant<Literal, Name, ListExpr, DictExpr, Attribute, Subscript, Slice, Call, Filter, Test, Captured, Negate,
+               Not, Binary, Logical, Compare, Concat, Conditional>
       node;
   int depth = 1;  // longest path to a leaf, bounded by the parser
 };
@@ -110,7 +110,7 @@ struct Expr {
 // What `set`, `for` and `with` assign to: a name, an attribute of a namespace, or several of these.
 struct Target {
   NameId name = 0;
-  std::string attribute;     // not empty: `name` holds a namespace
+  std::string attribute;      // not empty: `name` holds a namespace
   std::vector<Target> items;  // not empty: unpacks
 };
 

@@ -1,7 +1,7 @@
 // chat/jinja/builtins.h
-// The functions that templates find by name. Which exist and what they do follows Jinja 3.1 and Python's str, list and dict, in the
-// sandboxed environment that model authors test with; `tojson` is that of the transformers library: plain JSON, no HTML escapes.
-// Not here: filters that need a locale, randomness or files.
+// The functions that templates find by name. Which exist and what they do follows Jinja 3.1 and Python's str, list and
+// dict, in the sandboxed environment that model authors test with; `tojson` is that of the transformers library: plain
+// JSON, no HTML escapes. Not here: filters that need a locale, randomness or files.
 //
 // Thread rule: constant tables.
 #pragma once
@@ -18,8 +18,8 @@ namespace kvasir::chat::jinja {
 Function FindFilter(std::string_view name);
 Function FindTest(std::string_view name);
 
-// A method or attribute of a value as `value.name` finds it; nothing when there is none. Namespaces, loops and dict keys are the
-// business of GetAttribute (operators.h).
+// A method or attribute of a value as `value.name` finds it; nothing when there is none. Namespaces, loops and dict
+// keys are the business of GetAttribute (operators.h).
 struct Method {
   Function function = nullptr;
   bool changes = false;  // changes its object: refused unless Runtime::extensions

@@ -22,9 +22,10 @@ struct MacroDef;
 // What a built-in may use besides its arguments.
 struct Runtime {
   Heap& heap;
-  std::tm now;      // what strftime_now formats
-  bool extensions;  // what other engines allow: methods that change lists and dicts, from_json, tojson of lazy sequences
-  int depth = 0;    // nested evaluations now
+  std::tm now;  // what strftime_now formats
+  bool
+      extensions;  // what other engines allow: methods that change lists and dicts, from_json, tojson of lazy sequences
+  int depth = 0;   // nested evaluations now
 };
 
 // One level of evaluation, for as long as it lives.

@@ -187,9 +187,9 @@ constexpr Table kDictMethods[] = {
     {"clear", {DictClear, true}},
 };
 constexpr Table kListMethods[] = {
-    {"count", {ListCount}},          {"index", {ListIndex}},          {"copy", {ListCopy}},
-    {"append", {ListAppend, true}},  {"extend", {ListExtend, true}},  {"insert", {ListInsert, true}},
-    {"pop", {ListPop, true}},        {"reverse", {ListReverse, true}}, {"clear", {ListClear, true}},
+    {"count", {ListCount}},         {"index", {ListIndex}},           {"copy", {ListCopy}},
+    {"append", {ListAppend, true}}, {"extend", {ListExtend, true}},   {"insert", {ListInsert, true}},
+    {"pop", {ListPop, true}},       {"reverse", {ListReverse, true}}, {"clear", {ListClear, true}},
 };
 constexpr Table kTupleMethods[] = {{"count", {ListCount}}, {"index", {ListIndex}}};
 constexpr Table kLoopMethods[] = {{"cycle", {LoopCycle}}, {"changed", {LoopChanged}}};

@@ -17,8 +17,12 @@ namespace {
 
 using Answer = Result<Value>;
 
-bool IsTrue(const Value* value) { return value != nullptr && Truthy(*value); }
-bool Absent(const Value* value) { return value == nullptr || value->is_none(); }
+bool IsTrue(const Value* value) {
+  return value != nullptr && Truthy(*value);
+}
+bool Absent(const Value* value) {
+  return value == nullptr || value->is_none();
+}
 
 Answer Abs(Runtime& /*runtime*/, const Value& self, const Args& /*args*/) {
   if (self.real() != nullptr) return Value::Float(std::fabs(*self.real()));
@@ -128,7 +132,9 @@ Answer Title(Runtime& runtime, const Value& self, const Args& /*args*/) {
   KVASIR_ASSIGN_OR_RETURN(const Text text, Str(runtime.heap, self));
   const std::string_view bytes = text.view();
   TextBuilder out(runtime.heap);
-  const auto separates = [](char32_t c) { return IsSpace(c) || (c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) != std::string_view::npos); };
+  const auto separates = [](char32_t c) {
+    return IsSpace(c) || (c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) != std::string_view::npos);
+  };
   size_t begin = 0;
   for (size_t at = 0; at < bytes.size();) {
     const CodePoint point = DecodeAt(bytes, at);
@@ -150,7 +156,6 @@ Answer Trim(Runtime& runtime, const Value& self, const Args& args) {
 
 Answer Truncate(Runtime& runtime, const Value& self, const Args& args) {
   KVASIR_ASSIGN_OR_RETURN(const auto bound, Bind("truncate", args, {"length", "killwords", "end", "leeway"}));
-  if (self.text() == nullptr) return Fail("truncate needs a string, not {}", TypeName(self));
   int64_t length = 255, leeway = 5;
   if (bound[0] != nullptr) {
     KVASIR_ASSIGN_OR_RETURN(length, ToIndex(*bound[0]));
@@ -162,8 +167,10 @@ Answer Truncate(Runtime& runtime, const Value& self, const Args& args) {
   const auto end_length = static_cast<int64_t>(end.Length());
   if (length < end_length) return Fail("expected length >= {}, got {}", end_length, length);
   if (leeway < 0) return Fail("expected leeway >= 0, got {}", leeway);
+  KVASIR_ASSIGN_OR_RETURN(const int64_t size, LengthOf(runtime, self));
+  if (size - leeway <= length) return self;
+  if (self.text() == nullptr) return Fail("truncate needs a string, not {}", TypeName(self));
   const Text& text = *self.text();
-  if (static_cast<int64_t>(text.Length()) - leeway <= length) return self;
   Text kept = text.Sub(0, text.OffsetOf(static_cast<size_t>(length - end_length)));
   if (!IsTrue(bound[1])) {
     if (const size_t space = kept.view().rfind(' '); space != std::string_view::npos) kept = kept.Sub(0, space);
@@ -235,7 +242,8 @@ Answer Int(Runtime& /*runtime*/, const Value& self, const Args& args) {
   }
   const auto number = self.real() != nullptr ? std::optional<double>(*self.real()) : ParseFloat(self.str());
   // "42.23" is 42; what is no number, or no 64-bit one, is the default.
-  if (number.has_value() && std::fabs(*number) < 9.2e18) return Value::Int(static_cast<int64_t>(*number), self.origin());
+  if (number.has_value() && std::fabs(*number) < 9.2e18)
+    return Value::Int(static_cast<int64_t>(*number), self.origin());
   return bound[0] != nullptr ? *bound[0] : Value::Int(0);
 }
 

@@ -28,7 +28,9 @@ struct Spec {
   char type = '\0';
 };
 
-bool IsOneOf(char c, std::string_view set) { return c != '\0' && set.find(c) != std::string_view::npos; }
+bool IsOneOf(char c, std::string_view set) {
+  return c != '\0' && set.find(c) != std::string_view::npos;
+}
 
 // Reads a number at `at`; -1 when there is none. Errors: too large.
 Result<int> ReadNumber(std::string_view text, size_t& at) {
@@ -102,7 +104,9 @@ std::string IntegerDigits(uint64_t magnitude, char type, bool alternate) {
   const int base = type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), magnitude, base).ptr;
   std::string digits(buffer, end);
-  if (type == 'X') std::transform(digits.begin(), digits.end(), digits.begin(), [](char c) { return c >= 'a' ? static_cast<char>(c - 32) : c; });
+  if (type == 'X')
+    std::transform(digits.begin(), digits.end(), digits.begin(),
+                   [](char c) { return c >= 'a' ? static_cast<char>(c - 32) : c; });
   if (alternate && base != 10) digits.insert(0, std::string("0") + type);
   return digits;
 }
@@ -175,8 +179,7 @@ Status AppendFormatted(TextBuilder& out, Runtime& runtime, const Value& value, s
 
 Status AppendConverted(TextBuilder& out, Runtime& runtime, char conversion, Spec spec, const Value& value) {
   if (conversion == 's' || conversion == 'r' || conversion == 'a') {
-    KVASIR_ASSIGN_OR_RETURN(const Text text,
-                            conversion == 's' ? Str(runtime.heap, value) : Repr(runtime.heap, value));
+    KVASIR_ASSIGN_OR_RETURN(const Text text, conversion == 's' ? Str(runtime.heap, value) : Repr(runtime.heap, value));
     if (spec.align == '\0') spec.align = '>';
     return AppendText(out, spec, text);
   }
@@ -214,7 +217,8 @@ Result<Value> ResolveField(Runtime& runtime, std::string_view field, const Args&
     if (index >= args.positional.size()) return Fail("replacement index {} out of range for positional args", index);
     value = args.positional[index];
   } else {
-    const auto it = std::find_if(args.named.begin(), args.named.end(), [&](const auto& arg) { return arg.first == name; });
+    const auto it =
+        std::find_if(args.named.begin(), args.named.end(), [&](const auto& arg) { return arg.first == name; });
     if (it == args.named.end()) return Fail("no argument named '{}' for a format", name.substr(0, 80));
     value = it->second;
   }
@@ -264,7 +268,8 @@ Result<Value> PercentFormat(Runtime& runtime, const Text& format, const Value& v
       if (close == std::string::npos) return Fail("incomplete format key");
       if (values.dict() == nullptr) return Fail("format requires a mapping");
       const Value* entry = values.dict()->Find(std::string_view(bytes).substr(at + 1, close - at - 1));
-      if (entry == nullptr) return Fail("no key '{}' for a format", bytes.substr(at + 1, std::min<size_t>(close - at - 1, 80)));
+      if (entry == nullptr)
+        return Fail("no key '{}' for a format", bytes.substr(at + 1, std::min<size_t>(close - at - 1, 80)));
       value = *entry;
       by_name = true;
       at = close + 1;
@@ -336,7 +341,8 @@ Result<Value> BraceFormat(Runtime& runtime, const Text& format, const Args& args
     }
     KVASIR_ASSIGN_OR_RETURN(Value value, ResolveField(runtime, field, args, next_index));
     if (conversion != '\0') {
-      KVASIR_ASSIGN_OR_RETURN(const Text text, conversion == 's' ? Str(runtime.heap, value) : Repr(runtime.heap, value));
+      KVASIR_ASSIGN_OR_RETURN(const Text text,
+                              conversion == 's' ? Str(runtime.heap, value) : Repr(runtime.heap, value));
       value = Value(text);
     }
     KVASIR_RETURN_IF_ERROR(AppendFormatted(out, runtime, value, spec));

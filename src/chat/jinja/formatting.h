@@ -1,6 +1,7 @@
 // chat/jinja/formatting.h
-// Python's two ways to format: "%s of %d" % values, and "{} of {:>5}".format(values). Covers the conversions and the format
-// mini-language for texts, integers and floats; a conversion that Python refuses is an error here too. Widths are bounded.
+// Python's two ways to format: "%s of %d" % values, and "{} of {:>5}".format(values). Covers the conversions and the
+// format mini-language for texts, integers and floats; a conversion that Python refuses is an error here too. Widths
+// are bounded.
 //
 // Thread rule: as Value.
 #pragma once

@@ -92,6 +92,8 @@ constexpr std::pair<std::string_view, Function> kGlobals[] = {
 
 }  // namespace
 
-std::span<const std::pair<std::string_view, Function>> Globals() { return kGlobals; }
+std::span<const std::pair<std::string_view, Function>> Globals() {
+  return kGlobals;
+}
 
 }  // namespace kvasir::chat::jinja

@@ -1,9 +1,10 @@
 // chat/jinja/heap.h
 // The memory and the budget of one rendering.
 //
-// Everything a template computes lives here until the rendering ends. Allocation never fails at the call: going over a limit makes
-// the heap `exhausted`, builders then drop what they are given, and the interpreter stops at its next step. So no operation has to
-// carry an out-of-budget path, and the overshoot is at most what one operation adds to existing values.
+// Everything a template computes lives here until the rendering ends. Allocation never fails at the call: going over a
+// limit makes the heap `exhausted`, builders then drop what they are given, and the interpreter stops at its next step.
+// So no operation has to carry an out-of-budget path, and the overshoot is at most what one operation adds to existing
+// values.
 //
 // Thread rule: one rendering, one thread.
 #pragma once

@@ -90,8 +90,6 @@ Result<Text> Interpreter::Run() {
   return capture.text();
 }
 
-// ---- variables
-
 Scope* Interpreter::NewScope(Scope* parent) {
   runtime_.heap.Charge(sizeof(Scope) + sizeof(std::pair<NameId, Value>));
   return &scopes_.emplace_back(parent);
@@ -138,8 +136,6 @@ Status Interpreter::Assign(const Target& target, const Value& value) {
   space.space()->attributes.Set(Value(runtime_.heap.NewText(target.attribute)), value);
   return {};
 }
-
-// ---- statements
 
 Result<Interpreter::Flow> Interpreter::Execute(const Body& body) {
   for (const Stmt& stmt : body) {
@@ -299,8 +295,6 @@ Result<Interpreter::Flow> Interpreter::Execute(const LoopControl& node) {
   return node.stop ? Flow::kBreak : Flow::kContinue;
 }
 
-// ---- expressions
-
 Result<Value> Interpreter::Evaluate(const ExprPtr& expr) {
   if (expr == nullptr) return Value();
   return Evaluate(*expr);
@@ -312,9 +306,15 @@ Result<Value> Interpreter::Evaluate(const Expr& expr) {
   return std::visit([this](const auto& node) { return Evaluate(node); }, expr.node);
 }
 
-Result<Value> Interpreter::Evaluate(const Literal& node) { return node.value; }
-Result<Value> Interpreter::Evaluate(const Name& node) { return Lookup(node.id); }
-Result<Value> Interpreter::Evaluate(const Captured& /*node*/) { return Value(captured_); }
+Result<Value> Interpreter::Evaluate(const Literal& node) {
+  return node.value;
+}
+Result<Value> Interpreter::Evaluate(const Name& node) {
+  return Lookup(node.id);
+}
+Result<Value> Interpreter::Evaluate(const Captured& /*node*/) {
+  return Value(captured_);
+}
 
 Result<Value> Interpreter::Evaluate(const ListExpr& node) {
   std::vector<Value> items;

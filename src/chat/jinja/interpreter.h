@@ -1,9 +1,10 @@
 // chat/jinja/interpreter.h
 // Runs a parsed template once.
 //
-// A tree walk over the syntax tree. Scopes are as in Jinja: loops, macros, `with` and captured blocks have their own, `if` has not;
-// what a loop body sets is gone in the next iteration, namespaces are the way to carry state. A macro sees the scope it was written
-// in as that scope is when the macro runs. Nothing outside the given variables is reachable.
+// A tree walk over the syntax tree. Scopes are as in Jinja: loops, macros, `with` and captured blocks have their own,
+// `if` has not; what a loop body sets is gone in the next iteration, namespaces are the way to carry state. A macro
+// sees the scope it was written in as that scope is when the macro runs. Nothing outside the given variables is
+// reachable.
 //
 // Thread rule: one thread; the Program may be shared.
 #pragma once
@@ -102,13 +103,13 @@ class Interpreter {
 
   const Program& program_;
   Runtime& runtime_;
-  std::vector<Value> globals_;   // by NameId
+  std::vector<Value> globals_;  // by NameId
   std::deque<Scope> scopes_;
-  Scope* scope_ = nullptr;       // null: the top level
+  Scope* scope_ = nullptr;  // null: the top level
   TextBuilder* out_ = nullptr;
-  Text captured_;                // what the filters of a block are applied to
+  Text captured_;  // what the filters of a block are applied to
   NameId loop_, varargs_, kwargs_, caller_;
-  bool located_ = false;         // the error on its way up already names its line
+  bool located_ = false;  // the error on its way up already names its line
 };
 
 }  // namespace kvasir::chat::jinja

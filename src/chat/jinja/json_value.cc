@@ -11,8 +11,10 @@ Result<Value> FromJson(Heap& heap, const nlohmann::ordered_json& json, Origin or
     return MakeError(ErrorCode::kInvalidArgument, "JSON nested more than {} levels deep", kMaxValueDepth);
   }
   switch (json.type()) {
-    case nlohmann::json::value_t::boolean: return Value::Bool(*json.get_ptr<const bool*>(), origin);
-    case nlohmann::json::value_t::number_integer: return Value::Int(*json.get_ptr<const int64_t*>(), origin);
+    case nlohmann::json::value_t::boolean:
+      return Value::Bool(*json.get_ptr<const bool*>(), origin);
+    case nlohmann::json::value_t::number_integer:
+      return Value::Int(*json.get_ptr<const int64_t*>(), origin);
     case nlohmann::json::value_t::number_unsigned: {
       const uint64_t number = *json.get_ptr<const uint64_t*>();
       if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -20,8 +22,10 @@ Result<Value> FromJson(Heap& heap, const nlohmann::ordered_json& json, Origin or
       }
       return Value::Int(static_cast<int64_t>(number), origin);
     }
-    case nlohmann::json::value_t::number_float: return Value::Float(*json.get_ptr<const double*>(), origin);
-    case nlohmann::json::value_t::string: return Value(heap.NewText(*json.get_ptr<const std::string*>(), origin));
+    case nlohmann::json::value_t::number_float:
+      return Value::Float(*json.get_ptr<const double*>(), origin);
+    case nlohmann::json::value_t::string:
+      return Value(heap.NewText(*json.get_ptr<const std::string*>(), origin));
     case nlohmann::json::value_t::array: {
       std::vector<Value> items;
       items.reserve(json.size());
@@ -42,7 +46,8 @@ Result<Value> FromJson(Heap& heap, const nlohmann::ordered_json& json, Origin or
     }
     case nlohmann::json::value_t::null:
     case nlohmann::json::value_t::binary:
-    case nlohmann::json::value_t::discarded: break;
+    case nlohmann::json::value_t::discarded:
+      break;
   }
   return Value::None(origin);
 }

@@ -14,7 +14,9 @@ bool IsNameStart(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || byte >= 0x80;
 }
-bool IsDecimal(char c) { return c >= '0' && c <= '9'; }
+bool IsDecimal(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // All line breaks become "\n" and the last one goes.
 std::string NormalizeNewlines(std::string_view source) {
@@ -176,7 +178,8 @@ class Lexer {
       if (source_.compare(name, 6, "endraw") != 0) continue;
       size_t close = name + 6;
       while (close < source_.size() && IsSpace(static_cast<unsigned char>(source_[close]))) ++close;
-      const size_t bracket = close < source_.size() && (source_[close] == '-' || source_[close] == '+') ? close + 1 : close;
+      const size_t bracket =
+          close < source_.size() && (source_[close] == '-' || source_[close] == '+') ? close + 1 : close;
       if (source_.compare(bracket, 2, "%}") != 0) continue;
       PushData(tag, /*lstrip=*/true);
       Advance(close);
@@ -246,7 +249,8 @@ class Lexer {
     if (Peek() == '0' && (prefix == 'x' || prefix == 'o' || prefix == 'b')) {
       base = prefix == 'x' ? 16 : prefix == 'o' ? 8 : 2;
       end += 2;
-      while (end < source_.size() && (std::isxdigit(static_cast<unsigned char>(source_[end])) != 0 || source_[end] == '_')) {
+      while (end < source_.size() &&
+             (std::isxdigit(static_cast<unsigned char>(source_[end])) != 0 || source_[end] == '_')) {
         if (source_[end] != '_') digits += source_[end];
         ++end;
       }
@@ -362,6 +366,8 @@ class Lexer {
 
 }  // namespace
 
-Result<std::vector<Token>> Tokenize(std::string_view source) { return Lexer(source).Run(); }
+Result<std::vector<Token>> Tokenize(std::string_view source) {
+  return Lexer(source).Run();
+}
 
 }  // namespace kvasir::chat::jinja

@@ -1,7 +1,8 @@
 // chat/jinja/lexer.h
-// Cuts template source into tokens, with the white space rules that chat templates are written for: trim_blocks (the line break
-// after a block or comment is dropped), lstrip_blocks (indentation before one is dropped), "-" and "+" signs, and the last line
-// break of the source dropped. Pattern of rules: Jinja 3.1's documentation of whitespace control.
+// Cuts template source into tokens, with the white space rules that chat templates are written for: trim_blocks (the
+// line break after a block or comment is dropped), lstrip_blocks (indentation before one is dropped), "-" and "+"
+// signs, and the last line break of the source dropped. Pattern of rules: Jinja 3.1's documentation of whitespace
+// control.
 //
 // Thread rule: pure function.
 #pragma once

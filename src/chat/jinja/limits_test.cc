@@ -1,5 +1,5 @@
-// Templates and inputs that would run for ever, fill memory or overflow the stack end in an error, and long conversations are
-// linear: a budget that a quadratic implementation exceeds many times over suffices.
+// Templates and inputs that would run for ever, fill memory or overflow the stack end in an error, and long
+// conversations are linear: a budget that a quadratic implementation exceeds many times over suffices.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -113,11 +113,12 @@ TEST(Limits, IntegersOverflowIntoErrors) {
 TEST(Limits, AppendingInALoopIsLinear) {
   ChatTemplateOptions options;
   options.limits.heap_bytes = size_t{64} << 20;
-  for (const std::string& append : {"ns.s + chunk", "ns.s ~ chunk", "(ns.s + chunk)|string"}) {
-    const auto parsed =
-        ChatTemplate::Parse("{% set ns = namespace(s='') %}{% set chunk = 'x' * 30 %}{% for i in range(20000) %}"
-                            "{% set ns.s = " + append + " %}{% endfor %}{{ ns.s }}",
-                            options);
+  for (const std::string append : {"ns.s + chunk", "ns.s ~ chunk", "(ns.s + chunk)|string"}) {
+    const auto parsed = ChatTemplate::Parse(
+        "{% set ns = namespace(s='') %}{% set chunk = 'x' * 30 %}{% for i in range(20000) %}"
+        "{% set ns.s = " +
+            append + " %}{% endfor %}{{ ns.s }}",
+        options);
     ASSERT_TRUE(parsed.ok());
     const auto rendered = parsed->Render({});
     ASSERT_TRUE(rendered.ok()) << append << ": " << rendered.error().message();
@@ -130,7 +131,8 @@ TEST(Limits, CollectingInALoopIsLinear) {
   ChatTemplateOptions options;
   options.limits.heap_bytes = size_t{64} << 20;
   const auto parsed = ChatTemplate::Parse(
-      "{% set ns = namespace(l=[]) %}{% for i in range(20000) %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.l|length }}",
+      "{% set ns = namespace(l=[]) %}{% for i in range(20000) %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.l|length "
+      "}}",
       options);
   ASSERT_TRUE(parsed.ok());
   const auto rendered = parsed->Render({});

@@ -46,7 +46,8 @@ std::optional<int64_t> ParseInteger(std::string_view text, int64_t base) {
   if (digits.empty() || digits[0] == '-' || digits[0] == '+') return std::nullopt;
   if (negative) digits.insert(0, 1, '-');
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return value;
 }

@@ -10,7 +10,8 @@
 
 namespace kvasir::chat::jinja {
 
-// White space around it, a sign and single underscores between digits are fine; base 0 reads the prefix. Nothing: not an integer.
+// White space around it, a sign and single underscores between digits are fine; base 0 reads the prefix. Nothing: not
+// an integer.
 std::optional<int64_t> ParseInteger(std::string_view text, int64_t base);
 std::optional<double> ParseFloat(std::string_view text);
 // To `digits` decimals, halves to even, on the exact binary value.

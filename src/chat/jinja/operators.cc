@@ -15,13 +15,20 @@ namespace {
 
 std::string_view Symbol(BinaryOp op) {
   switch (op) {
-    case BinaryOp::kAdd: return "+";
-    case BinaryOp::kSubtract: return "-";
-    case BinaryOp::kMultiply: return "*";
-    case BinaryOp::kDivide: return "/";
-    case BinaryOp::kFloorDivide: return "//";
-    case BinaryOp::kModulo: return "%";
-    case BinaryOp::kPower: return "** or pow()";
+    case BinaryOp::kAdd:
+      return "+";
+    case BinaryOp::kSubtract:
+      return "-";
+    case BinaryOp::kMultiply:
+      return "*";
+    case BinaryOp::kDivide:
+      return "/";
+    case BinaryOp::kFloorDivide:
+      return "//";
+    case BinaryOp::kModulo:
+      return "%";
+    case BinaryOp::kPower:
+      return "** or pow()";
   }
   return "?";
 }
@@ -29,7 +36,9 @@ std::string_view Symbol(BinaryOp op) {
 Error Unsupported(BinaryOp op, const Value& a, const Value& b) {
   return Fail("unsupported operand type(s) for {}: '{}' and '{}'", Symbol(op), TypeName(a), TypeName(b));
 }
-Error Overflow() { return Fail("an integer grew past 64 bits"); }
+Error Overflow() {
+  return Fail("an integer grew past 64 bits");
+}
 
 Result<Value> IntegerPower(int64_t base, int64_t exponent) {
   if (exponent < 0) {
@@ -72,18 +81,24 @@ Result<Value> IntegerArithmetic(BinaryOp op, int64_t a, int64_t b) {
       if (op == BinaryOp::kModulo) return Value::Int(adjust ? remainder + b : remainder);
       return Value::Int(a / b - (adjust ? 1 : 0));
     }
-    case BinaryOp::kPower: return IntegerPower(a, b);
+    case BinaryOp::kPower:
+      return IntegerPower(a, b);
   }
   return Overflow();
 }
 
 Result<Value> FloatArithmetic(BinaryOp op, double a, double b) {
   switch (op) {
-    case BinaryOp::kAdd: return Value::Float(a + b);
-    case BinaryOp::kSubtract: return Value::Float(a - b);
-    case BinaryOp::kMultiply: return Value::Float(a * b);
-    case BinaryOp::kPower: return Value::Float(std::pow(a, b));
-    default: break;
+    case BinaryOp::kAdd:
+      return Value::Float(a + b);
+    case BinaryOp::kSubtract:
+      return Value::Float(a - b);
+    case BinaryOp::kMultiply:
+      return Value::Float(a * b);
+    case BinaryOp::kPower:
+      return Value::Float(std::pow(a, b));
+    default:
+      break;
   }
   if (b == 0) return Fail("float division by zero");
   if (op == BinaryOp::kDivide) return Value::Float(a / b);
@@ -255,15 +270,18 @@ Result<bool> CompareValues(Runtime& runtime, CompareOp op, const Value& left, co
     case CompareOp::kNotEqual:
       if (left.text() != nullptr) runtime.heap.Walk(left.text()->size());
       return Equals(left, right) == (op == CompareOp::kEqual);
-    case CompareOp::kLess: return Less(left, right);
-    case CompareOp::kGreater: return Less(right, left);
+    case CompareOp::kLess:
+      return Less(left, right);
+    case CompareOp::kGreater:
+      return Less(right, left);
     case CompareOp::kLessEqual:
     case CompareOp::kGreaterEqual: {
       const bool less_equal = op == CompareOp::kLessEqual;
       KVASIR_ASSIGN_OR_RETURN(const bool less, less_equal ? Less(left, right) : Less(right, left));
       return less || Equals(left, right);
     }
-    case CompareOp::kIn: return Contains(runtime, right, left);
+    case CompareOp::kIn:
+      return Contains(runtime, right, left);
     case CompareOp::kNotIn: {
       KVASIR_ASSIGN_OR_RETURN(const bool contained, Contains(runtime, right, left));
       return !contained;
@@ -364,7 +382,7 @@ Result<Value> GetSlice(Runtime& runtime, const Value& value, const Value& start,
     ForEachIndex(bounds, [&](size_t i) { out.Append(text->Sub(offsets[i], offsets[i + 1])); });
     return Value(out.Finish().WithMarkup(text->markup()));
   }
-  return heap.NewUndefined("a slice", ObjectName(value));
+  return Fail("'{}' object is not subscriptable", TypeName(value));
 }
 
 bool IsIterable(const Value& value) {

@@ -18,7 +18,8 @@ Result<Value> Negative(const Value& value);
 Result<bool> CompareValues(Runtime& runtime, CompareOp op, const Value& left, const Value& right);
 Result<bool> Contains(Runtime& runtime, const Value& container, const Value& item);
 
-// value.name: methods come before dict keys, as in Jinja. A missing one is undefined, not an error; using an undefined value is.
+// value.name: methods come before dict keys, as in Jinja. A missing one is undefined, not an error; using an undefined
+// value is.
 Result<Value> GetAttribute(Runtime& runtime, const Value& value, std::string_view name);
 // value[key]: keys come before methods.
 Result<Value> GetItem(Runtime& runtime, const Value& value, const Value& key);

@@ -1,6 +1,6 @@
 // chat/jinja/parser.h
-// Source to syntax tree. Grammar: Jinja 3.1 with loop controls and the `generation` block, which only marks and renders its body.
-// Templates are single files: include, import and extends do not exist here.
+// Source to syntax tree. Grammar: Jinja 3.1 with loop controls and the `generation` block, which only marks and renders
+// its body. Templates are single files: include, import and extends do not exist here.
 //
 // Thread rule: Parse is pure; a Program is const and read by many threads.
 #pragma once

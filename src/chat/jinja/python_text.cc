@@ -10,9 +10,12 @@
 namespace kvasir::chat::jinja {
 namespace {
 
-Error TooDeep() { return Fail("a value is nested more than {} levels deep", kMaxValueDepth); }
+Error TooDeep() {
+  return Fail("a value is nested more than {} levels deep", kMaxValueDepth);
+}
 
-// Appends runs of `text`, replacing each character that `escape` has a spelling for. `escape` returns an empty string to keep.
+// Appends runs of `text`, replacing each character that `escape` has a spelling for. `escape` returns an empty string
+// to keep.
 template <typename Escape>
 void AppendEscaped(TextBuilder& out, const Text& text, Escape escape) {
   text.ForEachRun([&](std::string_view bytes, Origin origin) {
@@ -36,11 +39,16 @@ std::string ReprEscape(const CodePoint& point, char quote) {
   if (c == static_cast<unsigned char>(quote)) return std::string("\\") + quote;
   if (c >= 0x20 && c < 0x7f && c != '\\') return {};
   switch (c) {
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    default: break;
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      break;
   }
   if (point.valid && IsPrintable(c)) return {};
   if (c < 0x100) return fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
@@ -51,14 +59,22 @@ std::string ReprEscape(const CodePoint& point, char quote) {
 std::string JsonEscape(const CodePoint& point, bool ensure_ascii) {
   const char32_t c = point.value;
   switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    case '\b': return "\\b";
-    case '\f': return "\\f";
-    default: break;
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    default:
+      break;
   }
   if (c >= 0x20 && (c < 0x80 || !ensure_ascii)) return {};
   if (c < 0x10000) return fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
@@ -76,27 +92,42 @@ class Printer {
     if (depth > kMaxValueDepth) return TooDeep();
     if (!heap_.Step()) return heap_.ExhaustedError();
     switch (value.kind()) {
-      case Kind::kUndefined: out_.Append("Undefined", origin); return {};
-      case Kind::kText: Quote(*value.text(), origin); return {};
-      case Kind::kList: return ReprList(*value.list(), depth);
-      case Kind::kDict: return ReprDict(*value.dict(), depth);
-      default: out_.Append(Scalar(value), origin); return {};
+      case Kind::kUndefined:
+        out_.Append("Undefined", origin);
+        return {};
+      case Kind::kText:
+        Quote(*value.text(), origin);
+        return {};
+      case Kind::kList:
+        return ReprList(*value.list(), depth);
+      case Kind::kDict:
+        return ReprDict(*value.dict(), depth);
+      default:
+        out_.Append(Scalar(value), origin);
+        return {};
     }
   }
 
   static std::string Scalar(const Value& value) {
     switch (value.kind()) {
-      case Kind::kNone: return "None";
-      case Kind::kBool: return *value.boolean() ? "True" : "False";
-      case Kind::kInt: return fmt::format("{}", *value.integer());
-      case Kind::kFloat: return FloatRepr(*value.real());
-      case Kind::kNamespace: return "<Namespace>";
-      case Kind::kLoop: return fmt::format("<LoopContext {}/{}>", value.loop()->index + 1, value.loop()->items->size());
+      case Kind::kNone:
+        return "None";
+      case Kind::kBool:
+        return *value.boolean() ? "True" : "False";
+      case Kind::kInt:
+        return fmt::format("{}", *value.integer());
+      case Kind::kFloat:
+        return FloatRepr(*value.real());
+      case Kind::kNamespace:
+        return "<Namespace>";
+      case Kind::kLoop:
+        return fmt::format("<LoopContext {}/{}>", value.loop()->index + 1, value.loop()->items->size());
       case Kind::kCallable: {
         const Callable& callable = *value.callable();
         return fmt::format("<{} '{}'>", callable.macro != nullptr ? "Macro" : "function", callable.name);
       }
-      default: return {};
+      default:
+        return {};
     }
   }
 
@@ -120,9 +151,9 @@ class Printer {
       const int64_t first = list.size() == 0 ? 0 : list.at(0).AsInt();
       const int64_t step = list.size() < 2 ? 1 : list.at(1).AsInt() - first;
       const int64_t stop = first + step * static_cast<int64_t>(list.size());
-      out_.Append(step == 1 ? fmt::format("range({}, {})", first, stop)
-                            : fmt::format("range({}, {}, {})", first, stop, step),
-                  list.origin);
+      out_.Append(
+          step == 1 ? fmt::format("range({}, {})", first, stop) : fmt::format("range({}, {}, {})", first, stop, step),
+          list.origin);
       return {};
     }
     const std::string_view open = list.form == Form::kTuple    ? "("
@@ -130,7 +161,7 @@ class Printer {
                                   : list.form == Form::kValues ? "dict_values(["
                                   : list.form == Form::kItems  ? "dict_items(["
                                                                : "[";
-    const std::string_view close = list.form == Form::kTuple ? (list.size() == 1 ? ",)" : ")")
+    const std::string_view close = list.form == Form::kTuple  ? (list.size() == 1 ? ",)" : ")")
                                    : list.form == Form::kList ? "]"
                                                               : "])";
     out_.Append(open, list.origin);
@@ -170,8 +201,11 @@ class JsonPrinter {
     if (depth > kMaxValueDepth) return TooDeep();
     if (!heap_.Step()) return heap_.ExhaustedError();
     switch (value.kind()) {
-      case Kind::kText: Quote(*value.text(), origin); return {};
-      case Kind::kDict: return PrintDict(*value.dict(), depth);
+      case Kind::kText:
+        Quote(*value.text(), origin);
+        return {};
+      case Kind::kDict:
+        return PrintDict(*value.dict(), depth);
       case Kind::kList:
         if (style_.generators || value.list()->form == List::Form::kList || value.list()->form == List::Form::kTuple) {
           return PrintList(*value.list(), depth);
@@ -180,8 +214,11 @@ class JsonPrinter {
       case Kind::kNone:
       case Kind::kBool:
       case Kind::kInt:
-      case Kind::kFloat: out_.Append(Scalar(value), origin); return {};
-      default: break;
+      case Kind::kFloat:
+        out_.Append(Scalar(value), origin);
+        return {};
+      default:
+        break;
     }
     return Fail("Object of type {} is not JSON serializable", TypeName(value));
   }
@@ -189,13 +226,16 @@ class JsonPrinter {
  private:
   static std::string Scalar(const Value& value) {
     switch (value.kind()) {
-      case Kind::kBool: return *value.boolean() ? "true" : "false";
-      case Kind::kInt: return fmt::format("{}", *value.integer());
+      case Kind::kBool:
+        return *value.boolean() ? "true" : "false";
+      case Kind::kInt:
+        return fmt::format("{}", *value.integer());
       case Kind::kFloat:
         if (std::isnan(*value.real())) return "NaN";
         if (std::isinf(*value.real())) return *value.real() < 0 ? "-Infinity" : "Infinity";
         return FloatRepr(*value.real());
-      default: return "null";
+      default:
+        return "null";
     }
   }
 
@@ -294,7 +334,8 @@ Result<Text> Str(Heap& heap, const Value& value) {
 
 Result<Text> Repr(Heap& heap, const Value& value) {
   Printer printer(heap);
-  KVASIR_RETURN_IF_ERROR(printer.Repr(value, value.text() != nullptr ? value.text()->FirstOrigin() : value.origin(), 0));
+  KVASIR_RETURN_IF_ERROR(
+      printer.Repr(value, value.text() != nullptr ? value.text()->FirstOrigin() : value.origin(), 0));
   return printer.Finish();
 }
 
@@ -309,12 +350,18 @@ Text EscapeHtml(Heap& heap, const Text& text) {
   TextBuilder out(heap);
   AppendEscaped(out, text, [](const CodePoint& point) -> std::string {
     switch (point.value) {
-      case '&': return "&amp;";
-      case '<': return "&lt;";
-      case '>': return "&gt;";
-      case '\'': return "&#39;";
-      case '"': return "&#34;";
-      default: return {};
+      case '&':
+        return "&amp;";
+      case '<':
+        return "&lt;";
+      case '>':
+        return "&gt;";
+      case '\'':
+        return "&#39;";
+      case '"':
+        return "&#34;";
+      default:
+        return {};
     }
   });
   return out.Finish();

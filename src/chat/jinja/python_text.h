@@ -1,8 +1,9 @@
 // chat/jinja/python_text.h
-// How values look when they are printed: str() and repr() as Python writes them, and JSON as Python's json.dumps writes it.
+// How values look when they are printed: str() and repr() as Python writes them, and JSON as Python's json.dumps writes
+// it.
 //
-// Texts keep their origins inside what is printed; quotes, commas and brackets get the origin of their container, so a request's
-// tool list printed as JSON is one span.
+// Texts keep their origins inside what is printed; quotes, commas and brackets get the origin of their container, so a
+// request's tool list printed as JSON is one span.
 //
 // Thread rule: as Value.
 #pragma once
@@ -26,7 +27,7 @@ struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
   bool generators = false;  // print what is lazy as a list, where Python refuses
-  bool pretty = false;  // line breaks, with `indent` per level
+  bool pretty = false;      // line breaks, with `indent` per level
   std::string indent;
   std::string item_separator = ", ";
   std::string key_separator = ": ";

@@ -17,7 +17,9 @@ namespace {
 
 using Answer = Result<Value>;
 
-bool IsTrue(const Value* value) { return value != nullptr && Truthy(*value); }
+bool IsTrue(const Value* value) {
+  return value != nullptr && Truthy(*value);
+}
 
 Value NewGenerator(Runtime& runtime, std::vector<Value> items) {
   return Value(runtime.heap.NewList(std::move(items), List::Form::kGenerator));
@@ -29,9 +31,9 @@ Answer FollowPath(Runtime& runtime, Value item, const Value& path, const Value* 
   if (path.text() == nullptr) return Fail("an attribute is a name or a number, not {}", TypeName(path));
   for (const Text& step : Split(*path.text(), ".", -1, false)) {
     const std::string name(step.view());
-    const bool number = !name.empty() && name.size() < 10 && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-    KVASIR_ASSIGN_OR_RETURN(
-        item, GetItem(runtime, item, number ? Value::Int(std::atoi(name.c_str())) : Value(step)));
+    const bool number = !name.empty() && name.size() < 10 &&
+                        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+    KVASIR_ASSIGN_OR_RETURN(item, GetItem(runtime, item, number ? Value::Int(std::atoi(name.c_str())) : Value(step)));
     if (item.is_undefined() && fallback != nullptr) item = *fallback;
   }
   return item;
@@ -328,9 +330,8 @@ Result<Value> MapFilter(Runtime& runtime, const Value& self, const Args& args) {
   KVASIR_ASSIGN_OR_RETURN(const List* list, Iterate(runtime, self));
   for (size_t i = 0; i < list->size(); ++i) {
     if (!runtime.heap.Step()) return runtime.heap.ExhaustedError();
-    KVASIR_ASSIGN_OR_RETURN(Value item, filter != nullptr
-                                            ? filter(runtime, list->at(i), filter_args)
-                                            : FollowPath(runtime, list->at(i), *attribute, fallback));
+    KVASIR_ASSIGN_OR_RETURN(Value item, filter != nullptr ? filter(runtime, list->at(i), filter_args)
+                                                          : FollowPath(runtime, list->at(i), *attribute, fallback));
     mapped.push_back(std::move(item));
   }
   return NewGenerator(runtime, std::move(mapped));

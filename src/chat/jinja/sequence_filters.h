@@ -1,6 +1,6 @@
 // chat/jinja/sequence_filters.h
-// The filters that work on lists and dicts. Those that are lazy in Jinja are evaluated at once here and are used up by the first
-// loop over them, which templates cannot tell apart.
+// The filters that work on lists and dicts. Those that are lazy in Jinja are evaluated at once here and are used up by
+// the first loop over them, which templates cannot tell apart.
 //
 // Thread rule: as Value.
 #pragma once

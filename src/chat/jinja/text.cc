@@ -42,9 +42,13 @@ size_t Text::FirstRun() const {
   return static_cast<size_t>(it - runs.begin());
 }
 
-Origin Text::FirstOrigin() const { return empty() ? Origin{} : buffer_->runs_[FirstRun()].origin; }
+Origin Text::FirstOrigin() const {
+  return empty() ? Origin{} : buffer_->runs_[FirstRun()].origin;
+}
 
-size_t Text::Length() const { return ascii() ? size() : CountCharacters(view()); }
+size_t Text::Length() const {
+  return ascii() ? size() : CountCharacters(view());
+}
 
 size_t Text::OffsetOf(size_t index) const {
   if (ascii()) return std::min(index, size());

@@ -1,10 +1,10 @@
 // chat/jinja/text.h
 // A string that knows the origin of each of its bytes.
 //
-// A Text is a window on a Buffer that only grows at its end, so slicing, stripping and splitting copy nothing, and appending to the
-// text that ends a buffer extends the buffer in place: `s = s + x` in a loop costs the sum of the x, not its square. Earlier windows
-// stay valid because bytes already written never change. Lengths and indices that templates see are code points, as in Python;
-// everything here is bytes except where it says characters.
+// A Text is a window on a Buffer that only grows at its end, so slicing, stripping and splitting copy nothing, and
+// appending to the text that ends a buffer extends the buffer in place: `s = s + x` in a loop costs the sum of the x,
+// not its square. Earlier windows stay valid because bytes already written never change. Lengths and indices that
+// templates see are code points, as in Python; everything here is bytes except where it says characters.
 //
 // Thread rule: one rendering owns its buffers; a frozen buffer (literals of a parsed template) is read by many.
 #pragma once

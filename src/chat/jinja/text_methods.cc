@@ -13,7 +13,9 @@ namespace {
 
 using Answer = Result<Value>;
 
-bool Absent(const Value* value) { return value == nullptr || value->is_none(); }
+bool Absent(const Value* value) {
+  return value == nullptr || value->is_none();
+}
 
 Result<Text> NeedText(const Value& value, std::string_view method) {
   if (value.is_undefined()) return UndefinedError(value);
@@ -178,7 +180,9 @@ Answer AllMethod(Runtime& /*runtime*/, const Value& self, const Args& /*args*/) 
   return Value::Bool(!bytes.empty());
 }
 
-bool IsLetterOrDigit(char32_t c) { return IsLetter(c) || IsDigit(c); }
+bool IsLetterOrDigit(char32_t c) {
+  return IsLetter(c) || IsDigit(c);
+}
 
 // islower and isupper answer as the tests of those names do.
 Answer IsLowerMethod(Runtime& runtime, const Value& self, const Args& args) {
@@ -218,9 +222,7 @@ Answer JustifyMethod(Runtime& runtime, const Value& self, const Args& args) {
   if (width <= length) return self;
   const int64_t pad = width - length;
   // Python gives the odd cell of center() to the left when the width is odd.
-  const int64_t left = kHow == Justify::kLeft     ? 0
-                       : kHow == Justify::kCenter ? pad / 2 + (pad & width & 1)
-                                                  : pad;
+  const int64_t left = kHow == Justify::kLeft ? 0 : kHow == Justify::kCenter ? pad / 2 + (pad & width & 1) : pad;
   TextBuilder out(runtime.heap);
   const bool sign = kHow == Justify::kZeros && !text.empty() && (text.view()[0] == '-' || text.view()[0] == '+');
   if (sign) out.Append(text.Sub(0, 1));

@@ -164,8 +164,12 @@ std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
   return lines;
 }
 
-Text Upper(Heap& heap, const Text& text) { return MapCharacters(heap, text, ToUpper); }
-Text Lower(Heap& heap, const Text& text) { return MapCharacters(heap, text, ToLower); }
+Text Upper(Heap& heap, const Text& text) {
+  return MapCharacters(heap, text, ToUpper);
+}
+Text Lower(Heap& heap, const Text& text) {
+  return MapCharacters(heap, text, ToLower);
+}
 
 Text SwapCase(Heap& heap, const Text& text) {
   return MapCharacters(heap, text, [](char32_t c) { return ToUpper(c) != c ? ToUpper(c) : ToLower(c); });

@@ -1,7 +1,8 @@
 // chat/jinja/unicode.h
-// The character questions that Python's str answers and templates ask: what is white space, a digit, a letter, printable, and the
-// other case. Case and class tables cover Latin, Greek, Cyrillic and Armenian, the scripts that have case in practice; other
-// characters keep their case. Invalid UTF-8 is read one byte at a time and passes through unchanged.
+// The character questions that Python's str answers and templates ask: what is white space, a digit, a letter,
+// printable, and the other case. Case and class tables cover Latin, Greek, Cyrillic and Armenian, the scripts that have
+// case in practice; other characters keep their case. Invalid UTF-8 is read one byte at a time and passes through
+// unchanged.
 //
 // Thread rule: pure functions.
 #pragma once

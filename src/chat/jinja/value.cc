@@ -21,26 +21,44 @@ Error UndefinedError(const Value& value) {
 
 std::string_view TypeName(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kText: return value.text()->markup() ? "Markup" : "str";
-    case Kind::kDict: return "dict";
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kCallable: return value.callable()->macro != nullptr ? "Macro" : "builtin_function_or_method";
-    case Kind::kLoop: return "LoopContext";
-    case Kind::kList: break;
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kText:
+      return value.text()->markup() ? "Markup" : "str";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kCallable:
+      return value.callable()->macro != nullptr ? "Macro" : "builtin_function_or_method";
+    case Kind::kLoop:
+      return "LoopContext";
+    case Kind::kList:
+      break;
   }
   switch (value.list()->form) {
-    case List::Form::kList: return "list";
-    case List::Form::kTuple: return "tuple";
-    case List::Form::kRange: return "range";
-    case List::Form::kKeys: return "dict_keys";
-    case List::Form::kValues: return "dict_values";
-    case List::Form::kItems: return "dict_items";
-    case List::Form::kGenerator: return "generator";
+    case List::Form::kList:
+      return "list";
+    case List::Form::kTuple:
+      return "tuple";
+    case List::Form::kRange:
+      return "range";
+    case List::Form::kKeys:
+      return "dict_keys";
+    case List::Form::kValues:
+      return "dict_values";
+    case List::Form::kItems:
+      return "dict_items";
+    case List::Form::kGenerator:
+      return "generator";
   }
   return "object";
 }
@@ -48,16 +66,24 @@ std::string_view TypeName(const Value& value) {
 bool Truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return false;
-    case Kind::kBool: return *value.boolean();
-    case Kind::kInt: return *value.integer() != 0;
-    case Kind::kFloat: return *value.real() != 0;
-    case Kind::kText: return !value.text()->empty();
-    case Kind::kList: return value.list()->form == List::Form::kGenerator || value.list()->count != 0;
-    case Kind::kDict: return value.dict()->size() != 0;
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+      return *value.boolean();
+    case Kind::kInt:
+      return *value.integer() != 0;
+    case Kind::kFloat:
+      return *value.real() != 0;
+    case Kind::kText:
+      return !value.text()->empty();
+    case Kind::kList:
+      return value.list()->form == List::Form::kGenerator || value.list()->count != 0;
+    case Kind::kDict:
+      return value.dict()->size() != 0;
     case Kind::kNamespace:
     case Kind::kCallable:
-    case Kind::kLoop: return true;
+    case Kind::kLoop:
+      return true;
   }
   return false;
 }
@@ -72,8 +98,10 @@ bool EqualsWithin(const Value& a, const Value& b, int depth, int& budget) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return true;
-    case Kind::kText: return a.str() == b.str();
+    case Kind::kNone:
+      return true;
+    case Kind::kText:
+      return a.str() == b.str();
     case Kind::kList: {
       const List &x = *a.list(), &y = *b.list();
       if (&x == &y) return true;
@@ -93,12 +121,16 @@ bool EqualsWithin(const Value& a, const Value& b, int depth, int& budget) {
       }
       return true;
     }
-    case Kind::kNamespace: return a.space() == b.space();
-    case Kind::kCallable: return a.callable() == b.callable();
-    case Kind::kLoop: return a.loop() == b.loop();
+    case Kind::kNamespace:
+      return a.space() == b.space();
+    case Kind::kCallable:
+      return a.callable() == b.callable();
+    case Kind::kLoop:
+      return a.loop() == b.loop();
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: break;  // numbers: above
+    case Kind::kFloat:
+      break;  // numbers: above
   }
   return false;
 }

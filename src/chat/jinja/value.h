@@ -1,11 +1,12 @@
 // chat/jinja/value.h
 // What a template computes with: Python's values, as far as templates can tell.
 //
-// A Value is small and copied freely; containers live in the Heap of one rendering and die with it, so there is no reference
-// counting and a cycle costs nothing. A scalar from the request keeps its Origin for when it is printed; containers label the
-// punctuation that printing them adds.
+// A Value is small and copied freely; containers live in the Heap of one rendering and die with it, so there is no
+// reference counting and a cycle costs nothing. A scalar from the request keeps its Origin for when it is printed;
+// containers label the punctuation that printing them adds.
 //
-// Thread rule: one rendering, one thread. A parsed template's literals hold only scalars and frozen texts and are read by many.
+// Thread rule: one rendering, one thread. A parsed template's literals hold only scalars and frozen texts and are read
+// by many.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +32,7 @@ struct Undefined;
 
 struct NoneType {};
 
-enum class Kind : uint8_t {
-  kUndefined,
-  kNone,
-  kBool,
-  kInt,
-  kFloat,
-  kText,
-  kList,
-  kDict,
-  kNamespace,
-  kCallable,
-  kLoop
-};
+enum class Kind : uint8_t { kUndefined, kNone, kBool, kInt, kFloat, kText, kList, kDict, kNamespace, kCallable, kLoop };
 
 class Value {
  public:
@@ -110,8 +99,8 @@ struct Undefined {
 // "'dict object' has no attribute 'x'"
 Error UndefinedError(const Value& value);
 
-// One struct for everything Python iterates: `form` says how it prints and what may be asked of it. Like a Text it is a window on
-// storage that only grows at its end, so `list = list + [x]` in a loop is linear.
+// One struct for everything Python iterates: `form` says how it prints and what may be asked of it. Like a Text it is a
+// window on storage that only grows at its end, so `list = list + [x]` in a loop is linear.
 struct List {
   enum class Form : uint8_t { kList, kTuple, kRange, kKeys, kValues, kItems, kGenerator };
 
@@ -176,7 +165,8 @@ constexpr int kMaxValueDepth = 100;
 // "str", "NoneType", "dict_items": as Python's error messages name it.
 std::string_view TypeName(const Value& value);
 bool Truthy(const Value& value);
-// Python's ==. Containers nested too deep, or that share parts so often that comparing takes millions of steps, are unequal.
+// Python's ==. Containers nested too deep, or that share parts so often that comparing takes millions of steps, are
+// unequal.
 bool Equals(const Value& a, const Value& b);
 // Python's < for numbers, texts, lists and tuples; an error for everything else.
 Result<bool> Less(const Value& a, const Value& b, int depth = 0);

@@ -8,7 +8,8 @@ namespace kvasir::backend::cpu::avx2 {
 namespace {
 
 // Codebooks plus their offset, as every unsigned code.
-alignas(16) constexpr uint8_t kNonLinearTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+alignas(16) constexpr uint8_t kNonLinearTable[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                     129, 141, 153, 166, 181, 197, 217, 241};
 alignas(16) constexpr uint8_t kE2M1Table[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
 struct Isa {
@@ -82,8 +83,8 @@ struct Isa {
 
   // The exact dot of kGroups x 4 codes of each lane with one column, as f32. `minus` points to minus the sum of x.
   //
-  // maddubs adds two products into an int16. With |x| <= 127, sums of 8, 4 or 2 of them still fit for codes of 4, 5 or 6 bits,
-  // which saves widening. Codes of 8 bits go in as magnitudes, their signs on x: 128 * 127 * 2 fits.
+  // maddubs adds two products into an int16. With |x| <= 127, sums of 8, 4 or 2 of them still fit for codes of 4, 5 or
+  // 6 bits, which saves widening. Codes of 8 bits go in as magnitudes, their signs on x: 128 * 127 * 2 fits.
   template <int kBits, int kOffsetLog2, int kGroups>
   static F Dot(const I* codes, const std::byte* x, const int32_t* minus) {
     const I ones = _mm256_set1_epi16(1);

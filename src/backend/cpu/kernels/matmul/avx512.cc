@@ -8,7 +8,8 @@ namespace kvasir::backend::cpu::avx512 {
 namespace {
 
 // Codebooks plus their offset, as the unsigned operand of vpdpbusd.
-alignas(16) constexpr uint8_t kNonLinearTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+alignas(16) constexpr uint8_t kNonLinearTable[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                     129, 141, 153, 166, 181, 197, 217, 241};
 alignas(16) constexpr uint8_t kE2M1Table[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
 struct Isa {

@@ -1,6 +1,6 @@
-// The expanded tiles of matmul.h on AMX: one instruction multiplies the codes of 16 columns with those of 16 rows, exactly, so the
-// bits are those of the vpdpbusd tiles. A block of an expanded panel already is a tile (8 groups of [16 rows][4 codes]), and so is
-// a block of a packed tile of 16 columns ([16][32 codes]).
+// The expanded tiles of matmul.h on AMX: one instruction multiplies the codes of 16 columns with those of 16 rows,
+// exactly, so the bits are those of the vpdpbusd tiles. A block of an expanded panel already is a tile (8 groups of [16
+// rows][4 codes]), and so is a block of a packed tile of 16 columns ([16][32 codes]).
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,21 +28,25 @@ struct TileShapes {
 };
 
 // Registers are named by constants.
-#define KVASIR_MULTIPLY(sum, column, weight)  \
-  _tile_zero(sum);                            \
-  _tile_loadd(column, x, 32);                 \
-  _tile_loadd(weight, weights, 4 * kLanes);   \
-  _tile_dpbssd(sum, column, weight);          \
-  _tile_stored(sum, sums, 4 * kLanes);        \
+#define KVASIR_MULTIPLY(sum, column, weight) \
+  _tile_zero(sum);                           \
+  _tile_loadd(column, x, 32);                \
+  _tile_loadd(weight, weights, 4 * kLanes);  \
+  _tile_dpbssd(sum, column, weight);         \
+  _tile_stored(sum, sums, 4 * kLanes);       \
   return
 
 // sums [16 columns][16 rows] = x [16][kSub] times weights [kSub / 4][16 rows][4].
 inline void Multiply(int slot, const std::byte* x, const std::byte* weights, int32_t* sums) {
   switch (slot) {
-    case 0: KVASIR_MULTIPLY(0, 4, 6);
-    case 1: KVASIR_MULTIPLY(1, 5, 7);
-    case 2: KVASIR_MULTIPLY(2, 4, 6);
-    default: KVASIR_MULTIPLY(3, 5, 7);
+    case 0:
+      KVASIR_MULTIPLY(0, 4, 6);
+    case 1:
+      KVASIR_MULTIPLY(1, 5, 7);
+    case 2:
+      KVASIR_MULTIPLY(2, 4, 6);
+    default:
+      KVASIR_MULTIPLY(3, 5, 7);
   }
 }
 #undef KVASIR_MULTIPLY
@@ -50,12 +54,15 @@ inline void Multiply(int slot, const std::byte* x, const std::byte* weights, int
 // A panel's segment as a list of steps: one (half) block each.
 template <int kSub, bool kMin>
 struct Steps {
-  static constexpr PanelSpec kSpec = {8, 0, kSub, ScaleKind::kFloat, kMin ? MinKind::kFloat : MinKind::kNone, 0, Codebook::kNone, 8};
+  static constexpr PanelSpec kSpec = {
+      8, 0, kSub, ScaleKind::kFloat, kMin ? MinKind::kFloat : MinKind::kNone, 0, Codebook::kNone, 8};
   static constexpr int kSubs = 32 / kSub;
   const std::byte* weights;
   int blocks;
 
-  const std::byte* group(int step) const { return weights + step / (kGroupBlocks * kSubs) * kSpec.group_bytes(kLanes, kGroupBlocks); }
+  const std::byte* group(int step) const {
+    return weights + step / (kGroupBlocks * kSubs) * kSpec.group_bytes(kLanes, kGroupBlocks);
+  }
   // Blocks of the step's group.
   int count(int step) const {
     const int rest = blocks - step / (kGroupBlocks * kSubs) * kGroupBlocks;
@@ -72,13 +79,14 @@ struct Steps {
 };
 
 template <int kSub, bool kMin>
-void AmxTile(const std::byte* weights, int64_t panel_bytes, int panels, int blocks, const std::byte* x, int columns, float* out,
-             int64_t stride) {
+void AmxTile(const std::byte* weights, int64_t panel_bytes, int panels, int blocks, const std::byte* x, int columns,
+             float* out, int64_t stride) {
   using PanelSteps = Steps<kSub, kMin>;
   constexpr int kSubs = PanelSteps::kSubs;
   const TileShapes<kSub> shapes;
   _tile_loadconfig(shapes.bytes);
-  // Products are stored kAhead steps before they are read: a register's load waits for a tile's store to leave the core's queue.
+  // Products are stored kAhead steps before they are read: a register's load waits for a tile's store to leave the
+  // core's queue.
   alignas(64) int32_t sums[2 * kAhead][kAmxColumns * kLanes];
   const int steps = blocks * kSubs;
   for (int panel = 0; panel < panels; ++panel) {

@@ -1,6 +1,5 @@
-// GEMV (one row of activations, weights larger than any cache) in GB/s of weights, GEMM (512 rows) in Gop/s, per format and level.
-#include "backend/cpu/kernels/matmul/matmul.h"
-
+// GEMV (one row of activations, weights larger than any cache) in GB/s of weights, GEMM (512 rows) in Gop/s, per format
+// and level.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/activation_rows.h"
+#include "backend/cpu/kernels/matmul/matmul.h"
 #include "backend/cpu/kernels/matmul/test_rows.h"
 #include "backend/cpu/level.h"
 #include "backend/cpu/products.h"
@@ -19,7 +19,9 @@ namespace {
 constexpr int64_t kCols = 4096;
 
 MatMulKernels KernelsOf(Level level) {
-  return level == Level::kAvx512 ? avx512::KernelsOfThisCpu() : level == Level::kAvx2 ? avx2::kMatMulKernels : ref::kMatMulKernels;
+  return level == Level::kAvx512 ? avx512::KernelsOfThisCpu()
+         : level == Level::kAvx2 ? avx2::kMatMulKernels
+                                 : ref::kMatMulKernels;
 }
 
 void RunProducts(benchmark::State& state, TensorType type, Level level, int64_t rows, int columns, int threads) {
@@ -55,8 +57,10 @@ void RunProducts(benchmark::State& state, TensorType type, Level level, int64_t 
     benchmark::ClobberMemory();
   }
   const auto iterations = static_cast<double>(state.iterations());
-  state.counters["GB/s"] = benchmark::Counter(static_cast<double>(weight.value()->bytes()) * iterations / 1e9, benchmark::Counter::kIsRate);
-  state.counters["Gop/s"] = benchmark::Counter(2e-9 * static_cast<double>(rows * kCols) * columns * iterations, benchmark::Counter::kIsRate);
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>(weight.value()->bytes()) * iterations / 1e9, benchmark::Counter::kIsRate);
+  state.counters["Gop/s"] =
+      benchmark::Counter(2e-9 * static_cast<double>(rows * kCols) * columns * iterations, benchmark::Counter::kIsRate);
 }
 
 [[maybe_unused]] const bool kRegistered = [] {
@@ -67,12 +71,14 @@ void RunProducts(benchmark::State& state, TensorType type, Level level, int64_t 
         const int64_t large = (int64_t{256} << 20) / *TensorBytes(type, kCols) / 32 * 32;
         const std::string suffix =
             std::string(Name(type)) + "/" + std::string(Name(level)) + "/threads:" + std::to_string(threads);
-        benchmark::RegisterBenchmark(("Gemv/" + suffix).c_str(),
-                                     [=](benchmark::State& state) { RunProducts(state, type, level, large, 1, threads); })
+        benchmark::RegisterBenchmark(
+            ("Gemv/" + suffix).c_str(),
+            [=](benchmark::State& state) { RunProducts(state, type, level, large, 1, threads); })
             ->UseRealTime()
             ->Unit(benchmark::kMillisecond);
-        benchmark::RegisterBenchmark(("Gemm512/" + suffix).c_str(),
-                                     [=](benchmark::State& state) { RunProducts(state, type, level, 1024, 512, threads); })
+        benchmark::RegisterBenchmark(
+            ("Gemm512/" + suffix).c_str(),
+            [=](benchmark::State& state) { RunProducts(state, type, level, 1024, 512, threads); })
             ->UseRealTime()
             ->Unit(benchmark::kMillisecond);
       }

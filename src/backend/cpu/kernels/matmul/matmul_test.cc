@@ -91,11 +91,13 @@ std::vector<float> Multiply(const Matrix& weight, const Activations& x, int colu
   return out;
 }
 
-// numerics.md rule 1, from the GGUF bytes: exact integer dots, one FMA per scale in block order, segments folded left to right.
+// numerics.md rule 1, from the GGUF bytes: exact integer dots, one FMA per scale in block order, segments folded left
+// to right.
 float ExactFormula(const TestRows& rows, int64_t row, const Input& x, int column) {
   const QuantCodes& codes = *FindQuantCodes(rows.type);
   const std::byte* from = rows.bytes.data() + row * *TensorBytes(rows.type, rows.cols);
-  const bool halves = rows.type == TensorType::kQ2_K || rows.type == TensorType::kQ3_K || rows.type == TensorType::kQ6_K;
+  const bool halves =
+      rows.type == TensorType::kQ2_K || rows.type == TensorType::kQ3_K || rows.type == TensorType::kQ6_K;
   const int sub = halves ? 16 : 32;
   float total = 0;
   for (int64_t segment = 0; segment < rows.cols; segment += kSegment) {
@@ -130,7 +132,9 @@ std::vector<int64_t> Widths(TensorType type) {
   return {32, 64, 96, 896, 2048 + 32};
 }
 
-bool LessMagnitude(float a, float b) { return std::abs(a) < std::abs(b); }
+bool LessMagnitude(float a, float b) {
+  return std::abs(a) < std::abs(b);
+}
 
 constexpr int kRows = 37;  // a multiple of no panel
 
@@ -150,7 +154,8 @@ TEST(MatMul, QuantizedProductIsTheExactFormulaOnEveryLevel) {
           for (int c = 0; c < columns; ++c) {
             for (int64_t row = 0; row < kRows; ++row) {
               ASSERT_EQ(out[static_cast<size_t>(c * kRows + row)], ExactFormula(rows, row, x, c))
-                  << Name(type) << " " << level.name << " cols " << cols << " row " << row << " column " << c << "/" << columns;
+                  << Name(type) << " " << level.name << " cols " << cols << " row " << row << " column " << c << "/"
+                  << columns;
             }
           }
         }
@@ -192,7 +197,8 @@ TEST(MatMul, EveryTypeIsCloseToTheProductOfItsDecodedValues) {
                 magnitude += std::abs(term);
                 if (!rounded) continue;
                 // An Int8 panel moves each weight by up to 1/254 of its block's largest.
-                const auto block = decoded.begin() + static_cast<int64_t>(row) * cols + static_cast<int64_t>(k / kBlock * kBlock);
+                const auto block =
+                    decoded.begin() + static_cast<int64_t>(row) * cols + static_cast<int64_t>(k / kBlock * kBlock);
                 if (k % kBlock == 0) extreme = std::abs(*std::max_element(block, block + kBlock, LessMagnitude));
                 rounding += extreme / 254 * std::abs(input);
               }
@@ -217,7 +223,8 @@ TEST(MatMul, BitsDependNeitherOnTheNumberOfRowsNorOnThreads) {
     const TestRows rows(type, 133, cols, 31);
     Input x(kColumns, cols, 32);
     for (const LevelKernels& level : Levels()) {
-      if (level.name == "ref" && type != TensorType::kQ4_K && type != TensorType::kF16) continue;  // slow, the same code for all
+      if (level.name == "ref" && type != TensorType::kQ4_K && type != TensorType::kF16)
+        continue;  // slow, the same code for all
       for (const Compute compute : {Compute::kFast, Compute::kF32}) {
         const auto weight = Load(rows, level.matmul, compute, two);
         const std::vector<float> alone = [&] {

@@ -1,8 +1,8 @@
 // backend/cpu/kernels/matmul/panel.h
 // How the CPU keeps weights: panels of interleaved rows, so that the lanes of a register are rows.
 //
-// A quantized panel is `lanes` rows (8 for ref and avx2, 16 for avx512; missing rows are zero), cut along K into blocks of 32
-// values; eight blocks (the last time fewer) make a group, and a group is
+// A quantized panel is `lanes` rows (8 for ref and avx2, 16 for avx512; missing rows are zero), cut along K into blocks
+// of 32 values; eight blocks (the last time fewer) make a group, and a group is
 //
 //   d      [lanes] f16                                      only with super scales
 //   dmin   [lanes] f16, negated                             only with super minima
@@ -10,9 +10,10 @@
 //   minima [blocks][lanes f16 |                               32/sub x lanes u8]
 //   codes  [blocks][low plane, then high plane]
 //
-// A plane of b bits is b vectors of 4 bytes per row: the four values k = 4g .. 4g+3 of a row (group g, 0..7) are the bits
-// [b * (g / b), ...) of the four bytes of its lane in vector g % b. So 4-bit codes: vector v holds groups v (low nibbles) and v + 4.
-// Example: Q4_K, 16 lanes: a group is 32 + 32 + 8 * 16 + 8 * 16 + 8 * 256 = 2368 bytes for 16 x 256 weights, 4.625 bits each.
+// A plane of b bits is b vectors of 4 bytes per row: the four values k = 4g .. 4g+3 of a row (group g, 0..7) are the
+// bits [b * (g / b), ...) of the four bytes of its lane in vector g % b. So 4-bit codes: vector v holds groups v (low
+// nibbles) and v + 4. Example: Q4_K, 16 lanes: a group is 32 + 32 + 8 * 16 + 8 * 16 + 8 * 256 = 2368 bytes for 16 x 256
+// weights, 4.625 bits each.
 //
 // A float panel is kFloatRows rows: [k][kFloatRows] of f32, f16 or bf16.
 //
@@ -26,19 +27,20 @@
 
 namespace kvasir::backend::cpu {
 
-// f16, f32, power of two; f16 x integer, where kNibbles has 4-bit integers: the scale's in the low half of a byte, the minimum's in
-// the high half.
+// f16, f32, power of two; f16 x integer, where kNibbles has 4-bit integers: the scale's in the low half of a byte, the
+// minimum's in the high half.
 enum class ScaleKind : uint8_t { kHalf, kFloat, kExponent, kSuper, kNibbles };
 enum class MinKind : uint8_t { kNone, kHalf, kFloat, kSuper, kNibbles };
 enum class Codebook : uint8_t { kNone, kNonLinear, kE2M1 };  // IQ4; MXFP4
 
 struct PanelSpec {
-  int low_bits;      // 2, 4 or 8
-  int high_bits;     // 0, 1 or 2
-  int sub;           // values under one scale: 16 or 32
+  int low_bits;   // 2, 4 or 8
+  int high_bits;  // 0, 1 or 2
+  int sub;        // values under one scale: 16 or 32
   ScaleKind scale;
   MinKind min;
-  int offset_log2;   // kernels multiply code + 2^offset_log2, unsigned, and take the offset back; 0: nothing to take back
+  int offset_log2;  // kernels multiply code + 2^offset_log2, unsigned, and take the offset back; 0: nothing to take
+                    // back
   Codebook codebook;
   int expanded_bits = 0;  // of Expanded(): the range of the codes it was made from
 
@@ -53,26 +55,32 @@ struct PanelSpec {
     return expanded_bits != 0 ? expanded_bits : codebook == Codebook::kNone ? bits() : offset_log2 + 1;
   }
 
-  constexpr int head_bytes(int lanes) const {
-    return (super_scale() ? 2 * lanes : 0) + (super_min() ? 2 * lanes : 0);
-  }
+  constexpr int head_bytes(int lanes) const { return (super_scale() ? 2 * lanes : 0) + (super_min() ? 2 * lanes : 0); }
   constexpr int scale_bytes(int lanes) const {
     switch (scale) {
-      case ScaleKind::kHalf: return 2 * lanes;
-      case ScaleKind::kFloat: return 4 * lanes * subs();
-      case ScaleKind::kExponent: return lanes;
+      case ScaleKind::kHalf:
+        return 2 * lanes;
+      case ScaleKind::kFloat:
+        return 4 * lanes * subs();
+      case ScaleKind::kExponent:
+        return lanes;
       case ScaleKind::kSuper:
-      case ScaleKind::kNibbles: return lanes * subs();
+      case ScaleKind::kNibbles:
+        return lanes * subs();
     }
     return 0;
   }
   constexpr int min_bytes(int lanes) const {
     switch (min) {
       case MinKind::kNone:
-      case MinKind::kNibbles: return 0;
-      case MinKind::kHalf: return 2 * lanes;
-      case MinKind::kFloat: return 4 * lanes * subs();
-      case MinKind::kSuper: return lanes * subs();
+      case MinKind::kNibbles:
+        return 0;
+      case MinKind::kHalf:
+        return 2 * lanes;
+      case MinKind::kFloat:
+        return 4 * lanes * subs();
+      case MinKind::kSuper:
+        return lanes * subs();
     }
     return 0;
   }
@@ -92,8 +100,8 @@ struct PanelSpec {
 #include "backend/cpu/kernels/matmul/kernels.inc"
 #undef KVASIR_QUANT_PANEL
 
-// What GEMM reads: a stretch of a panel with every code a byte and every scale an f32. Codes keep their range, because narrow
-// codes multiply faster without VNNI.
+// What GEMM reads: a stretch of a panel with every code a byte and every scale an f32. Codes keep their range, because
+// narrow codes multiply faster without VNNI.
 constexpr PanelSpec Expanded(const PanelSpec& spec) {
   return {8,
           0,

@@ -1,7 +1,8 @@
 // backend/cpu/kernels/matmul/panel_reader.h
 // Reads one row of a quantized panel, value by value: what the `ref` kernels and the embedding look-up need.
 //
-// Portable and slow. Not for kernel files of other levels (its inline functions are compiled without their instruction sets).
+// Portable and slow. Not for kernel files of other levels (its inline functions are compiled without their instruction
+// sets).
 //
 // Thread rule: pure functions.
 #pragma once
@@ -29,18 +30,24 @@ T ReadPanel(const std::byte* from) {
 }
 
 // `group` has `blocks` blocks. REQUIRES: b < blocks, lane < lanes.
-inline PanelBlock ReadPanelBlock(const PanelSpec& spec, int lanes, const std::byte* group, int blocks, int b, int lane) {
+inline PanelBlock ReadPanelBlock(const PanelSpec& spec, int lanes, const std::byte* group, int blocks, int b,
+                                 int lane) {
   PanelBlock out = {};
   const std::byte* scales = group + spec.head_bytes(lanes) + b * spec.scale_bytes(lanes);
-  const std::byte* minima = group + spec.head_bytes(lanes) + blocks * spec.scale_bytes(lanes) + b * spec.min_bytes(lanes);
+  const std::byte* minima =
+      group + spec.head_bytes(lanes) + blocks * spec.scale_bytes(lanes) + b * spec.min_bytes(lanes);
   const std::byte* codes = group + spec.head_bytes(lanes) + blocks * (spec.scale_bytes(lanes) + spec.min_bytes(lanes)) +
                            b * spec.code_bytes(lanes);
   const auto half_at = [&](const std::byte* from, int i) { return HalfToFloat(ReadPanel<Half>(from + 2 * i)); };
   for (int sub = 0; sub < spec.subs(); ++sub) {
     const int at = sub * lanes + lane;
     switch (spec.scale) {
-      case ScaleKind::kHalf: out.scale[sub] = half_at(scales, lane); break;
-      case ScaleKind::kFloat: out.scale[sub] = ReadPanel<float>(scales + 4 * at); break;
+      case ScaleKind::kHalf:
+        out.scale[sub] = half_at(scales, lane);
+        break;
+      case ScaleKind::kFloat:
+        out.scale[sub] = ReadPanel<float>(scales + 4 * at);
+        break;
       case ScaleKind::kExponent: {
         const auto e = ReadPanel<uint8_t>(scales + lane);
         out.scale[sub] = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1u) << 23);
@@ -54,9 +61,14 @@ inline PanelBlock ReadPanelBlock(const PanelSpec& spec, int lanes, const std::by
         break;
     }
     switch (spec.min) {
-      case MinKind::kNone: break;
-      case MinKind::kHalf: out.min[sub] = half_at(minima, lane); break;
-      case MinKind::kFloat: out.min[sub] = ReadPanel<float>(minima + 4 * at); break;
+      case MinKind::kNone:
+        break;
+      case MinKind::kHalf:
+        out.min[sub] = half_at(minima, lane);
+        break;
+      case MinKind::kFloat:
+        out.min[sub] = ReadPanel<float>(minima + 4 * at);
+        break;
       case MinKind::kSuper:
         out.min[sub] = half_at(group + 2 * lanes, lane) * static_cast<float>(ReadPanel<int8_t>(minima + at));
         break;
@@ -73,9 +85,15 @@ inline PanelBlock ReadPanelBlock(const PanelSpec& spec, int lanes, const std::by
     int code = field(codes, spec.low_bits, i);
     if (spec.high_bits > 0) code |= field(codes + 4 * spec.low_bits * lanes, spec.high_bits, i) << spec.low_bits;
     switch (spec.codebook) {
-      case Codebook::kNone: code -= spec.offset(); break;
-      case Codebook::kNonLinear: code = kNonLinearCodes[code]; break;
-      case Codebook::kE2M1: code = kE2M1Codes[code]; break;
+      case Codebook::kNone:
+        code -= spec.offset();
+        break;
+      case Codebook::kNonLinear:
+        code = kNonLinearCodes[code];
+        break;
+      case Codebook::kE2M1:
+        code = kE2M1Codes[code];
+        break;
     }
     out.codes[i] = code;
   }

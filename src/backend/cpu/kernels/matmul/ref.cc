@@ -84,7 +84,8 @@ void FloatTileOf(const std::byte* weights, int count, const float* x, float* out
   }
 }
 
-void Pack(const int8_t* codes, const float* scales, const float* sums, int cols, int columns, int slots, std::byte* out) {
+void Pack(const int8_t* codes, const float* scales, const float* sums, int cols, int columns, int slots,
+          std::byte* out) {
   const int blocks = cols / kBlock;
   std::memset(out, 0, static_cast<size_t>(blocks) * static_cast<size_t>(slots) * kPackedBytes);
   for (int b = 0; b < blocks; ++b) {
@@ -117,8 +118,8 @@ void ExpandedTileOf(std::integer_sequence<int, kIndex...>, const std::byte* weig
 using Widths = std::make_integer_sequence<int, kMaxColumns>;
 
 template <PanelSpec S>
-void ExpandedTileOf(const std::byte* weights, int64_t panel_bytes, int panels, int blocks, const std::byte* x, int columns,
-                    float* out, int64_t stride) {
+void ExpandedTileOf(const std::byte* weights, int64_t panel_bytes, int panels, int blocks, const std::byte* x,
+                    int columns, float* out, int64_t stride) {
   ExpandedTileOf<S>(Widths{}, weights, panel_bytes, panels, blocks, x, columns, out, stride);
 }
 

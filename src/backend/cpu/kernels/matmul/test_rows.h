@@ -15,18 +15,18 @@
 namespace kvasir::backend::cpu {
 
 constexpr TensorType kQuantizedTestTypes[] = {
-    TensorType::kQ4_0,    TensorType::kQ4_1,   TensorType::kQ5_0,   TensorType::kQ5_1,    TensorType::kQ8_0,
-    TensorType::kQ2_K,    TensorType::kQ3_K,   TensorType::kQ4_K,   TensorType::kQ5_K,    TensorType::kQ6_K,
-    TensorType::kIQ4_NL,  TensorType::kIQ4_XS, TensorType::kMXFP4,  TensorType::kNVFP4,   TensorType::kIQ1_S,
-    TensorType::kIQ1_M,   TensorType::kIQ2_XXS, TensorType::kIQ2_XS, TensorType::kIQ2_S,  TensorType::kIQ3_XXS,
-    TensorType::kIQ3_S,   TensorType::kTQ1_0,  TensorType::kTQ2_0,
+    TensorType::kQ4_0,   TensorType::kQ4_1,    TensorType::kQ5_0,   TensorType::kQ5_1,  TensorType::kQ8_0,
+    TensorType::kQ2_K,   TensorType::kQ3_K,    TensorType::kQ4_K,   TensorType::kQ5_K,  TensorType::kQ6_K,
+    TensorType::kIQ4_NL, TensorType::kIQ4_XS,  TensorType::kMXFP4,  TensorType::kNVFP4, TensorType::kIQ1_S,
+    TensorType::kIQ1_M,  TensorType::kIQ2_XXS, TensorType::kIQ2_XS, TensorType::kIQ2_S, TensorType::kIQ3_XXS,
+    TensorType::kIQ3_S,  TensorType::kTQ1_0,   TensorType::kTQ2_0,
 };
 constexpr TensorType kAllTestTypes[] = {
-    TensorType::kF32,     TensorType::kF16,    TensorType::kBF16,   TensorType::kQ4_0,   TensorType::kQ4_1,
-    TensorType::kQ5_0,    TensorType::kQ5_1,   TensorType::kQ8_0,   TensorType::kQ2_K,   TensorType::kQ3_K,
-    TensorType::kQ4_K,    TensorType::kQ5_K,   TensorType::kQ6_K,   TensorType::kIQ4_NL, TensorType::kIQ4_XS,
-    TensorType::kMXFP4,   TensorType::kNVFP4,  TensorType::kIQ1_S,  TensorType::kIQ1_M,  TensorType::kIQ2_XXS,
-    TensorType::kIQ2_XS,  TensorType::kIQ2_S,  TensorType::kIQ3_XXS, TensorType::kIQ3_S, TensorType::kTQ1_0,
+    TensorType::kF32,    TensorType::kF16,   TensorType::kBF16,    TensorType::kQ4_0,   TensorType::kQ4_1,
+    TensorType::kQ5_0,   TensorType::kQ5_1,  TensorType::kQ8_0,    TensorType::kQ2_K,   TensorType::kQ3_K,
+    TensorType::kQ4_K,   TensorType::kQ5_K,  TensorType::kQ6_K,    TensorType::kIQ4_NL, TensorType::kIQ4_XS,
+    TensorType::kMXFP4,  TensorType::kNVFP4, TensorType::kIQ1_S,   TensorType::kIQ1_M,  TensorType::kIQ2_XXS,
+    TensorType::kIQ2_XS, TensorType::kIQ2_S, TensorType::kIQ3_XXS, TensorType::kIQ3_S,  TensorType::kTQ1_0,
     TensorType::kTQ2_0,
 };
 
@@ -70,19 +70,39 @@ struct TestRows {
     };
     switch (type) {
       case TensorType::kQ4_1:
-      case TensorType::kQ5_1: half_at(2, 0.05f); [[fallthrough]];
+      case TensorType::kQ5_1:
+        half_at(2, 0.05f);
+        [[fallthrough]];
       case TensorType::kQ4_0:
       case TensorType::kQ5_0:
       case TensorType::kIQ4_NL:
-      case TensorType::kQ8_0: half_at(0, 0.005f); return;
+      case TensorType::kQ8_0:
+        half_at(0, 0.005f);
+        return;
       case TensorType::kQ4_K:
-      case TensorType::kQ5_K: half_at(2, 1e-3f); half_at(0, 1e-3f); return;
-      case TensorType::kQ2_K: half_at(80, 1e-3f); half_at(82, 1e-3f); return;
-      case TensorType::kQ3_K: half_at(108, 1e-3f); return;
-      case TensorType::kQ6_K: half_at(208, 1e-4f); return;
-      case TensorType::kTQ1_0: half_at(52, 0.05f); return;
-      case TensorType::kTQ2_0: half_at(64, 0.05f); return;
-      case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + random() % 8); return;
+      case TensorType::kQ5_K:
+        half_at(2, 1e-3f);
+        half_at(0, 1e-3f);
+        return;
+      case TensorType::kQ2_K:
+        half_at(80, 1e-3f);
+        half_at(82, 1e-3f);
+        return;
+      case TensorType::kQ3_K:
+        half_at(108, 1e-3f);
+        return;
+      case TensorType::kQ6_K:
+        half_at(208, 1e-4f);
+        return;
+      case TensorType::kTQ1_0:
+        half_at(52, 0.05f);
+        return;
+      case TensorType::kTQ2_0:
+        half_at(64, 0.05f);
+        return;
+      case TensorType::kMXFP4:
+        block[0] = static_cast<std::byte>(118 + random() % 8);
+        return;
       case TensorType::kNVFP4:
         for (int i = 0; i < 4; ++i) block[i] = static_cast<std::byte>(8 + random() % 48);
         return;
@@ -92,7 +112,9 @@ struct TestRows {
           block[48 + 2 * i + 1] = (block[48 + 2 * i + 1] & std::byte{0x0F}) | static_cast<std::byte>(nibble << 4);
         }
         return;
-      default: half_at(0, 1e-3f); return;  // the other IQ types
+      default:
+        half_at(0, 1e-3f);
+        return;  // the other IQ types
     }
   }
 };

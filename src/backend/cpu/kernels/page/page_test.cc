@@ -70,6 +70,10 @@ struct alignas(64) Line {
   std::byte bytes[64];
 };
 
+std::byte* Bytes(std::vector<Line>& page) {
+  return reinterpret_cast<std::byte*>(page.data());
+}
+
 class PageTest : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
@@ -93,7 +97,7 @@ TEST_P(PageTest, RowsComeBackAsTheTypeRoundsThem) {
     const PageFormat f{.k = GetParam().type, .v = GetParam().type, .dk = dk, .dv = dk == 96 ? 64 : dk};
     if (f.Unsupported()) continue;
     std::vector<Line> page = NewPage(f, 0xEE);
-    std::byte* bytes = page.data()->bytes;
+    std::byte* bytes = Bytes(page);
     for (int row = 31; row >= 0; --row) {
       Encode(bytes, f, row, RandomVector(f.dk, static_cast<uint32_t>(row)),
              RandomVector(f.dv, static_cast<uint32_t>(row + 50)));
@@ -120,10 +124,9 @@ TEST_P(PageTest, LevelsWriteTheSameBytes) {
       if (row == 5) x[7] = 1e6f;
       if (row == 6) x[9] = std::numeric_limits<float>::infinity();
       if (row == 7) std::fill(x.begin(), x.end(), -3e-5f);
-      Encode(page.data()->bytes, f, row, x, x);
-      EncodeKey(Level::kRef, f.k)(x.data(), dim, row, want.data()->bytes, want.data()->bytes + f.k_scales());
-      EncodeValue(Level::kRef, f.v)(x.data(), dim, row, want.data()->bytes + f.v_codes(),
-                                    want.data()->bytes + f.v_scales());
+      Encode(Bytes(page), f, row, x, x);
+      EncodeKey(Level::kRef, f.k)(x.data(), dim, row, Bytes(want), Bytes(want) + f.k_scales());
+      EncodeValue(Level::kRef, f.v)(x.data(), dim, row, Bytes(want) + f.v_codes(), Bytes(want) + f.v_scales());
     }
     EXPECT_EQ(std::memcmp(page.data(), want.data(), f.page_bytes()), 0) << dim;
   }
@@ -133,10 +136,10 @@ TEST_P(PageTest, EncodingARowTouchesNoOtherRow) {
   const PageFormat f{.k = GetParam().type, .v = GetParam().type, .dk = 64, .dv = 96};
   for (const int row : {0, 7, 8, 30, 31}) {
     std::vector<Line> page = NewPage(f, 0);
-    Encode(page.data()->bytes, f, row, std::vector<float>(64, 2.0f), std::vector<float>(96, 2.0f));
+    Encode(Bytes(page), f, row, std::vector<float>(64, 2.0f), std::vector<float>(96, 2.0f));
     for (int other = 0; other < 32; ++other) {
-      for (int d = 0; d < f.dk; ++d) ASSERT_EQ(KeyAt(page.data()->bytes, f, other, d) != 0, other == row);
-      for (int d = 0; d < f.dv; ++d) ASSERT_EQ(ValueAt(page.data()->bytes, f, other, d) != 0, other == row);
+      for (int d = 0; d < f.dk; ++d) ASSERT_EQ(KeyAt(Bytes(page), f, other, d) != 0, other == row);
+      for (int d = 0; d < f.dv; ++d) ASSERT_EQ(ValueAt(Bytes(page), f, other, d) != 0, other == row);
     }
   }
 }
@@ -151,10 +154,10 @@ TEST_P(PageTest, ClearedPageIsAsIfLaterRowsWereNeverWritten) {
       for (int row = 0; row < 32; ++row) {
         const std::vector<float> k = RandomVector(format.dk, static_cast<uint32_t>(row));
         const std::vector<float> v = RandomVector(format.dv, static_cast<uint32_t>(row) + 9);
-        Encode(full.data()->bytes, format, row, k, v);
-        if (row < keep) Encode(part.data()->bytes, format, row, k, v);
+        Encode(Bytes(full), format, row, k, v);
+        if (row < keep) Encode(Bytes(part), format, row, k, v);
       }
-      ClearRows(full.data()->bytes, format, keep);
+      ClearRows(Bytes(full), format, keep);
       ASSERT_EQ(std::memcmp(full.data(), part.data(), format.page_bytes()), 0) << keep;
     }
   }

@@ -19,8 +19,9 @@ struct LevelKernels {
 
 std::vector<LevelKernels> Levels() {
   std::vector<LevelKernels> out;
-  for (const LevelKernels& level : {LevelKernels{Level::kRef, &ref::kRowKernels}, LevelKernels{Level::kAvx2, &avx2::kRowKernels},
-                                    LevelKernels{Level::kAvx512, &avx512::kRowKernels}}) {
+  for (const LevelKernels& level :
+       {LevelKernels{Level::kRef, &ref::kRowKernels}, LevelKernels{Level::kAvx2, &avx2::kRowKernels},
+        LevelKernels{Level::kAvx512, &avx512::kRowKernels}}) {
     if (CpuHas(level.level)) out.push_back(level);
   }
   return out;
@@ -38,7 +39,10 @@ struct Row {
   std::vector<float> f32, scales, sums;
   std::vector<int8_t> codes;
   explicit Row(int cols)
-      : f32(static_cast<size_t>(cols)), scales(static_cast<size_t>(cols / 32)), sums(scales.size()), codes(f32.size()) {}
+      : f32(static_cast<size_t>(cols)),
+        scales(static_cast<size_t>(cols / 32)),
+        sums(scales.size()),
+        codes(f32.size()) {}
   RowOut out() {
     if (f32.size() % 32 != 0) return {f32.data(), nullptr, nullptr, nullptr};
     return {f32.data(), codes.data(), scales.data(), sums.data()};
@@ -67,7 +71,8 @@ void ExpectRounded(const Row& row, const char* where) {
 TEST(Norm, IsTheFormulaInBothForms) {
   for (const LevelKernels& level : Levels()) {
     for (const int cols : {1, 7, 16, 31, 32, 64, 896, 2080}) {
-      const std::vector<float> x = Random(static_cast<size_t>(cols), 3, 1), weight = Random(static_cast<size_t>(cols), 1, 2);
+      const std::vector<float> x = Random(static_cast<size_t>(cols), 3, 1),
+                               weight = Random(static_cast<size_t>(cols), 1, 2);
       Row row(cols);
       level.rows->norm(x.data() + 1, weight.data() + 1, 1e-5f, cols, row.out());
       double mean = 0;
@@ -100,7 +105,8 @@ TEST(Norm, RoundsZeroAndTinyBlocksToZero) {
 TEST(NormAdd, AddsTheNormToTheResidual) {
   for (const LevelKernels& level : Levels()) {
     for (const int cols : {5, 640}) {
-      const std::vector<float> x = Random(static_cast<size_t>(cols), 3, 3), weight = Random(static_cast<size_t>(cols), 1, 4);
+      const std::vector<float> x = Random(static_cast<size_t>(cols), 3, 3),
+                               weight = Random(static_cast<size_t>(cols), 1, 4);
       std::vector<float> residual = Random(static_cast<size_t>(cols), 1, 5);
       std::vector<float> expected = residual;
       std::vector<float> norm(static_cast<size_t>(cols));
@@ -136,7 +142,8 @@ TEST(Glu, IsTheActivationTimesUp) {
         const double g = gate[i], u = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
         const double expected_silu = g / (1 + std::exp(-g)) * up[i];
         const double expected_gelu = g / (1 + std::exp(-2 * u)) * up[i];
-        ASSERT_NEAR(silu.f32[i], expected_silu, 2e-6 * std::abs(expected_silu) + 1e-35) << Name(level.level) << " gate " << g;
+        ASSERT_NEAR(silu.f32[i], expected_silu, 2e-6 * std::abs(expected_silu) + 1e-35)
+            << Name(level.level) << " gate " << g;
         // The exponent is -2u: where it is large, so is the effect of its rounding.
         ASSERT_NEAR(gelu.f32[i], expected_gelu, (2e-6 + 3e-7 * std::abs(u)) * std::abs(expected_gelu) + 1e-35)
             << Name(level.level) << " gate " << g;
