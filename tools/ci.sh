@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+export KVASIR_MODELS=${KVASIR_MODELS:-$HOME/.cache/kvasir/models}
 jobs=$(nproc)
 names=()
 times=()

@@ -1,10 +1,10 @@
 // backend/backend.h
 // What a machine can do for a forward pass: memory, copies, and about a dozen fused operations.
 //
-// The model is written once against this interface; a backend (CPU, the simulated device, later CUDA) makes it fast. Addresses of
-// kDevice memory belong to the backend: nobody else may dereference them. Operations read and write device memory unless a comment
-// says "host". They are enqueued in order and may run later; Synchronize waits for all. What a backend does not do: own KV policy,
-// know any model family, or choose what runs where.
+// The model is written once against this interface; a backend (CPU, the simulated device, later CUDA) makes it fast.
+// Addresses of kDevice memory belong to the backend: nobody else may dereference them. Operations read and write device
+// memory unless a comment says "host". They are enqueued in order and may run later; Synchronize waits for all. What a
+// backend does not do: own KV policy, know any model family, or choose what runs where.
 //
 // Numerics (docs/numerics.md): the bits of a row's result never depend on how many rows, tasks or threads there are.
 //
@@ -81,17 +81,19 @@ struct MatrixSource {
   const std::byte* bytes = nullptr;
 };
 
-// Rows of activations in the two forms that products read. The f32 form is always there; the 8-bit form (per row, per 32 values:
-// scale = max|x| / 127, codes, and the sum of the codes times the scale) where the backend's Quantizes(cols) says so.
+// Rows of activations in the two forms that products read. The f32 form is always there; the 8-bit form (per row, per
+// 32 values: scale = max|x| / 127, codes, and the sum of the codes times the scale) where the backend's Quantizes(cols)
+// says so.
 struct Activations {
-  float* f32 = nullptr;      // [rows, cols]
-  int8_t* codes = nullptr;   // [rows, cols]      or null
-  float* scales = nullptr;   // [rows, cols / 32] or null
-  float* sums = nullptr;     // [rows, cols / 32] or null
+  float* f32 = nullptr;     // [rows, cols]
+  int8_t* codes = nullptr;  // [rows, cols]      or null
+  float* scales = nullptr;  // [rows, cols / 32] or null
+  float* sums = nullptr;    // [rows, cols / 32] or null
 };
 
-struct NormArgs {            // out = x / sqrt(mean(x^2) + eps) * weight, row by row; weight null: no norm, a copy; out.f32 may be x
-  const float* x = nullptr;  // [rows, cols]
+struct NormArgs {  // out = x / sqrt(mean(x^2) + eps) * weight, row by row; weight null: no norm, a copy; out.f32 may be
+                   // x
+  const float* x = nullptr;       // [rows, cols]
   const float* weight = nullptr;  // [cols]
   float eps = 0;
   int rows = 0;
@@ -125,7 +127,7 @@ struct Product {
 enum class Store { kSet, kAdd };  // out = ..., or out += ... (the residual)
 
 struct MatMulArgs {
-  Activations x;                      // [rows, cols]
+  Activations x;  // [rows, cols]
   int rows = 0;
   std::span<const Product> products;  // all with the same cols: one pass over the input
   Store store = Store::kSet;
@@ -156,12 +158,12 @@ struct MoeArgs {  // out += sum over the top_k experts, in rank order, of weight
   const Matrix* router = nullptr;  // [experts, cols]
   std::span<const Expert> experts;
   int top_k = 0;
-  bool normalize = false;          // the chosen weights sum to one; otherwise they are the softmax over all experts
+  bool normalize = false;  // the chosen weights sum to one; otherwise they are the softmax over all experts
   float weight_scale = 1;
   Activation activation = Activation::kSilu;
-  const Expert* shared = nullptr;          // or null; added after the routed ones
-  const Matrix* shared_gate = nullptr;     // [1, cols] or null: the shared expert's output times sigmoid(gate x)
-  float* out = nullptr;                    // [rows, cols]; += (the residual)
+  const Expert* shared = nullptr;       // or null; added after the routed ones
+  const Matrix* shared_gate = nullptr;  // [1, cols] or null: the shared expert's output times sigmoid(gate x)
+  float* out = nullptr;                 // [rows, cols]; += (the residual)
 };
 
 enum class RopeKind { kNone, kNormal, kNeox };  // kNormal rotates (0,1),(2,3)...; kNeox (0,n/2),(1,n/2+1)...
@@ -171,46 +173,49 @@ struct RopeAppendArgs {  // per row: norm and rotate q and k, scale q, then enco
   int q_heads = 0;
   int kv_heads = 0;
   PageFormat format;
-  float* q = nullptr;        // [rows, q_heads, dk]; in place
-  float* k = nullptr;        // [rows, kv_heads, dk]; in place
-  const float* v = nullptr;  // [rows, kv_heads, dv]
+  float* q = nullptr;             // [rows, q_heads, dk]; in place
+  float* k = nullptr;             // [rows, kv_heads, dk]; in place
+  const float* v = nullptr;       // [rows, kv_heads, dv]
   const float* q_norm = nullptr;  // [dk] or null: RMS norm of each head before rotation
   const float* k_norm = nullptr;
   float eps = 0;
   RopeKind rope = RopeKind::kNone;
-  int n_rot = 0;                    // leading values of a head that are rotated
-  const float* cos_sin = nullptr;   // [rows, n_rot / 2, 2]
+  int n_rot = 0;                   // leading values of a head that are rotated
+  const float* cos_sin = nullptr;  // [rows, n_rot / 2, 2]
   float q_scale = 1;
-  std::span<std::byte* const> pages;       // host array [rows, kv_heads] of page addresses
-  std::span<const int32_t> page_rows;      // host array [rows]: the row of the page, 0..31
+  std::span<std::byte* const> pages;   // host array [rows, kv_heads] of page addresses
+  std::span<const int32_t> page_rows;  // host array [rows]: the row of the page, 0..31
 };
 
-// One partial record: the unnormalised output O [dv], then m, then l; padded. Scores are in base-e units; m = -inf, l = 0, O = 0
-// when no key was visible. Records of a task lie at partial + (row * group + head in group) * PartialStride(dv).
-constexpr int PartialStride(int dv) { return (dv + 2 + 15) / 16 * 16; }
+// One partial record: the unnormalised output O [dv], then m, then l; padded. Scores are in base-e units; m = -inf, l =
+// 0, O = 0 when no key was visible. Records of a task lie at partial + (row * group + head in group) *
+// PartialStride(dv).
+constexpr int PartialStride(int dv) {
+  return (dv + 2 + 15) / 16 * 16;
+}
 
-struct AttendTask {          // some query rows of one sequence over one span of one KV head
-  int32_t row_begin = 0;     // rows of q, at consecutive positions
+struct AttendTask {       // some query rows of one sequence over one span of one KV head
+  int32_t row_begin = 0;  // rows of q, at consecutive positions
   int32_t rows = 0;
-  int32_t first_position = 0;  // of row_begin; row r sees the keys at positions <= first_position + r
-  int32_t unit = 0;            // KV head; its query heads are [unit * group, (unit + 1) * group)
-  int32_t span_begin = 0;      // position of the span's first key, a multiple of 256
-  int32_t keys = 0;            // keys that the span holds, 1..256
+  int32_t first_position = 0;                // of row_begin; row r sees the keys at positions <= first_position + r
+  int32_t unit = 0;                          // KV head; its query heads are [unit * group, (unit + 1) * group)
+  int32_t span_begin = 0;                    // position of the span's first key, a multiple of 256
+  int32_t keys = 0;                          // keys that the span holds, 1..256
   const std::byte* pages[kSpanBlocks] = {};  // null past `keys`
-  float* partial = nullptr;    // device
+  float* partial = nullptr;                  // device
 };
 
 struct AttendArgs {
   const float* q = nullptr;  // [rows, q_heads, dk], rotated and scaled
   int q_heads = 0;
-  int group = 0;             // query heads per KV head
+  int group = 0;  // query heads per KV head
   PageFormat format;
-  int window = 0;            // > 0: only keys at positions > row's position - window are visible
-  float softcap = 0;         // > 0: score = softcap * tanh(score / softcap)
+  int window = 0;                     // > 0: only keys at positions > row's position - window are visible
+  float softcap = 0;                  // > 0: score = softcap * tanh(score / softcap)
   std::span<const AttendTask> tasks;  // host
 };
 
-struct MergeTask {           // folds `count` partials, in order, and normalises
+struct MergeTask {  // folds `count` partials, in order, and normalises
   int32_t row_begin = 0;
   int32_t rows = 0;
   int32_t unit = 0;
@@ -238,10 +243,10 @@ enum class CopyDirection { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 using Event = uint64_t;
 
 struct BackendProfile {
-  std::string kind;          // "cpu", "sim"
-  std::string level;         // "ref", "avx2", "avx512"
-  std::string numerics;      // the numerics class, e.g. "cpu/avx512/fast/1": pages never cross classes unaware
-  size_t device_bytes = 0;   // 0: as much as the host has
+  std::string kind;            // "cpu", "sim"
+  std::string level;           // "ref", "avx2", "avx512"
+  std::string numerics;        // the numerics class, e.g. "cpu/avx512/fast/1": pages never cross classes unaware
+  size_t device_bytes = 0;     // 0: as much as the host has
   bool device_is_host = true;  // device memory may be dereferenced by CPU code
   int threads = 1;
 };
@@ -271,8 +276,8 @@ class Backend {
   // Zeroes rows [from_row, 32) of a page.
   virtual void ClearPageRows(std::byte* page, const PageFormat& format, int from_row) = 0;
 
-  // Starts copies on the direction's own queue. They begin after the operations enqueued so far and run beside later ones; the
-  // bytes are there once Wait(event) has returned to the operations enqueued after it.
+  // Starts copies on the direction's own queue. They begin after the operations enqueued so far and run beside later
+  // ones; the bytes are there once Wait(event) has returned to the operations enqueued after it.
   virtual Event Copy(CopyDirection direction, std::span<const CopyItem> items) = 0;
   virtual void Wait(Event event) = 0;
   // Blocks the caller until everything enqueued is done.

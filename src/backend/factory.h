@@ -13,8 +13,8 @@
 
 namespace kvasir::backend {
 
-// kFast: 8-bit activations where the weights are quantized. kF32: weights decoded to f32, f32 activations; slow, the oracle. Each
-// is a numerics class of its own.
+// kFast: 8-bit activations where the weights are quantized. kF32: weights decoded to f32, f32 activations; slow, the
+// oracle. Each is a numerics class of its own.
 enum class Compute { kFast, kF32 };
 
 struct CpuOptions {

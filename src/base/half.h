@@ -1,8 +1,9 @@
 // base/half.h
 // The 16-bit and 8-bit floats of GGUF and of KV pages as bit patterns, with exact conversions.
 //
-// Values are stored as plain integers because they live in packed blocks and pages; kernels convert with their own vector
-// instructions, this is what everything else and the `ref` level use. Rounding is to nearest, ties to even, as F16C does.
+// Values are stored as plain integers because they live in packed blocks and pages; kernels convert with their own
+// vector instructions, this is what everything else and the `ref` level use. Rounding is to nearest, ties to even, as
+// F16C does.
 //
 // Thread rule: pure functions.
 #pragma once

@@ -1,8 +1,8 @@
 // base/mapped_file.h
 // A whole file mapped read-only into memory.
 //
-// Why: GGUF weights are read in place. What it does not do: notice that somebody truncates the file while it is mapped (the
-// kernel then sends SIGBUS, as to any program that maps files).
+// Why: GGUF weights are read in place. What it does not do: notice that somebody truncates the file while it is mapped
+// (the kernel then sends SIGBUS, as to any program that maps files).
 //
 // Thread rule: const after Open; bytes may be read from any thread.
 #pragma once

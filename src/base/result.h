@@ -48,8 +48,8 @@ Error MakeError(ErrorCode code, fmt::format_string<Args...> format, Args&&... ar
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -98,11 +98,11 @@ class [[nodiscard]] Status {
 #define KVASIR_CONCAT(a, b) KVASIR_CONCAT_INNER(a, b)
 
 // Returns the error of a Status or Result expression to the caller.
-#define KVASIR_RETURN_IF_ERROR(expr)                          \
-  do {                                                        \
-    if (auto kvasir_status = (expr); !kvasir_status.ok()) {   \
-      return kvasir_status.error();                           \
-    }                                                         \
+#define KVASIR_RETURN_IF_ERROR(expr)                        \
+  do {                                                      \
+    if (auto kvasir_status = (expr); !kvasir_status.ok()) { \
+      return kvasir_status.error();                         \
+    }                                                       \
   } while (false)
 
 // KVASIR_ASSIGN_OR_RETURN(auto file, GgufFile::Open(path));

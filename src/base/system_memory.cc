@@ -46,7 +46,8 @@ std::string FormatBytes(size_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return value < 10 && unit > 0 ? fmt::format("{:.1f} {}", value, kUnits[unit]) : fmt::format("{:.0f} {}", value, kUnits[unit]);
+  return value < 10 && unit > 0 ? fmt::format("{:.1f} {}", value, kUnits[unit])
+                                : fmt::format("{:.0f} {}", value, kUnits[unit]);
 }
 
 }  // namespace kvasir

@@ -55,9 +55,8 @@ const TensorTypeTraits* FindTensorType(uint32_t id) {
 
 const TensorTypeTraits* FindTensorType(std::string_view name) {
   const auto it = std::find_if(kTypes.begin(), kTypes.end(), [name](const TensorTypeTraits& t) {
-    return std::equal(t.name.begin(), t.name.end(), name.begin(), name.end(), [](unsigned char a, unsigned char b) {
-      return std::toupper(a) == std::toupper(b);
-    });
+    return std::equal(t.name.begin(), t.name.end(), name.begin(), name.end(),
+                      [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
   });
   return it == kTypes.end() ? nullptr : &*it;
 }
@@ -72,7 +71,8 @@ std::optional<int64_t> TensorBytes(TensorType type, int64_t elements) {
   const TensorTypeTraits& traits = Traits(type);
   if (elements < 0 || elements % traits.block_elements != 0) return std::nullopt;
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(elements / traits.block_elements, int64_t{traits.block_bytes}, &bytes)) return std::nullopt;
+  if (__builtin_mul_overflow(elements / traits.block_elements, int64_t{traits.block_bytes}, &bytes))
+    return std::nullopt;
   return bytes;
 }
 

@@ -5,8 +5,8 @@
 namespace kvasir {
 namespace {
 
-// A worker that finds no region spins about this many times (tens of microseconds) before it sleeps. Waking a sleeper costs
-// 5 us and more, a region often less: never sleep inside a step.
+// A worker that finds no region spins about this many times (tens of microseconds) before it sleeps. Waking a sleeper
+// costs 5 us and more, a region often less: never sleep inside a step.
 constexpr int kSpins = 20'000;
 
 inline void Pause() {

@@ -1,8 +1,8 @@
 // base/thread_pool.h
 // A fixed team of threads that runs one parallel region after another, for kernels.
 //
-// A step is a few hundred regions of tens of microseconds, so the workers spin between regions while a step is in flight and
-// sleep between steps. What it does not do: run unrelated tasks, nest, or queue.
+// A step is a few hundred regions of tens of microseconds, so the workers spin between regions while a step is in
+// flight and sleep between steps. What it does not do: run unrelated tasks, nest, or queue.
 //
 // Thread rule: one thread (the caller) calls Run; it is worker 0 of every region.
 #pragma once
@@ -38,7 +38,7 @@ class ThreadPool {
   };
   Padded generation_;  // raised to publish a region; -1 ends the team
   Padded next_chunk_;
-  Padded working_;     // workers that have not finished the current region
+  Padded working_;  // workers that have not finished the current region
   int64_t chunks_ = 0;
   const std::function<void(int64_t, int)>* task_ = nullptr;
   std::vector<std::thread> workers_;

@@ -14,8 +14,10 @@ inline constexpr Flag kContextFlag{"-c --ctx-size", "N", "tokens of a sequence; 
                                    "LLAMA_ARG_CTX_SIZE KVASIR_CTX_SIZE"};
 inline constexpr Flag kThreadsFlag{"-t --threads", "N", "CPU threads; 0: one per physical core",
                                    "LLAMA_ARG_THREADS KVASIR_THREADS"};
-inline constexpr Flag kBatchFlag{"-b --batch-size", "N", "most tokens handed to a step, before -ub", "LLAMA_ARG_BATCH KVASIR_BATCH"};
-inline constexpr Flag kUbatchFlag{"-ub --ubatch-size", "N", "tokens evaluated in one step", "LLAMA_ARG_UBATCH KVASIR_UBATCH"};
+inline constexpr Flag kBatchFlag{"-b --batch-size", "N", "most tokens handed to a step, before -ub",
+                                 "LLAMA_ARG_BATCH KVASIR_BATCH"};
+inline constexpr Flag kUbatchFlag{"-ub --ubatch-size", "N", "tokens evaluated in one step",
+                                  "LLAMA_ARG_UBATCH KVASIR_UBATCH"};
 inline constexpr Flag kTypeKFlag{"-ctk --cache-type-k", "TYPE", "type of the keys: f32, f16, q8_0",
                                  "LLAMA_ARG_CACHE_TYPE_K KVASIR_CACHE_TYPE_K"};
 inline constexpr Flag kTypeVFlag{"-ctv --cache-type-v", "TYPE", "type of the values: f32, f16, q8_0",

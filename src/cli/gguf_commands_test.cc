@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class GgufCommands : public ::testing::Test {
  protected:
-  // A llama of 2 layers with 2 KV heads of 32 + 32 values; 64 bytes of weights.
+  // A llama of 2 layers with 2 KV heads of 32 + 32 values; 8256 bytes of weights.
   void SetUp() override {
     path_ = std::filesystem::path(::testing::TempDir()) / "gguf_commands_test.gguf";
     gguf::GgufWriter writer;
@@ -33,6 +33,8 @@ class GgufCommands : public ::testing::Test {
     writer.AddUint32("llama.vocab_size", 16);
     writer.AddUint64("test.large", ~uint64_t{0});
     writer.AddInts("test.numbers", std::vector<int32_t>{1, -2, 3, 4});
+    writer.AddTensor("token_embd.weight", TensorType::kF32, std::vector<int64_t>{128, 16},
+                     std::vector<std::byte>(8192));
     writer.AddTensor("output_norm.weight", TensorType::kF32, std::vector<int64_t>{8, 2}, std::vector<std::byte>(64));
     ASSERT_TRUE(writer.Write(path_).ok());
   }
@@ -64,11 +66,11 @@ TEST_F(GgufCommands, InspectAsJsonHasTypedValuesAndCutsArrays) {
   EXPECT_EQ(metadata["test.numbers"]["value"], Json({1, -2}));
   EXPECT_EQ(metadata["test.numbers"]["count"], 4);
   EXPECT_EQ(metadata["test.large"]["value"], "18446744073709551615");
-  ASSERT_EQ(report["tensors"].size(), 1u);
-  EXPECT_EQ(report["tensors"][0]["name"], "output_norm.weight");
-  EXPECT_EQ(report["tensors"][0]["type"], "F32");
-  EXPECT_EQ(report["tensors"][0]["shape"], Json({8, 2}));
-  EXPECT_EQ(report["tensors"][0]["bytes"], 64);
+  ASSERT_EQ(report["tensors"].size(), 2u);
+  EXPECT_EQ(report["tensors"][1]["name"], "output_norm.weight");
+  EXPECT_EQ(report["tensors"][1]["type"], "F32");
+  EXPECT_EQ(report["tensors"][1]["shape"], Json({8, 2}));
+  EXPECT_EQ(report["tensors"][1]["bytes"], 64);
 }
 
 TEST_F(GgufCommands, PlanIsTheArithmeticOfBlocks) {
@@ -76,13 +78,13 @@ TEST_F(GgufCommands, PlanIsTheArithmeticOfBlocks) {
   constexpr int kToken = 2 * 2 * 64 * 2;
   const Json report =
       ParseJson(Output({"plan", "--json", "-c", "0,1000", "-ctk", "f16", "-np", "3", "--shared", "100"})).value();
-  EXPECT_EQ(report["weights_bytes"], 64);
+  EXPECT_EQ(report["weights_bytes"], 8256);
   ASSERT_EQ(report["rows"].size(), 2u);
   EXPECT_EQ(report["rows"][0]["window"], 16384);
   EXPECT_EQ(report["rows"][0]["token_bytes"], kToken);
   // 100 common tokens are 3 whole blocks; 1000 tokens are 32 blocks; the agents have 29 each of their own.
   EXPECT_EQ(report["rows"][1]["kv_bytes"], (3 + 3 * 29) * 32 * kToken);
-  EXPECT_EQ(report["rows"][1]["total_bytes"], (3 + 3 * 29) * 32 * kToken + 64);
+  EXPECT_EQ(report["rows"][1]["total_bytes"], (3 + 3 * 29) * 32 * kToken + 8256);
   EXPECT_EQ(report["rows"][1]["fits"], true);
 }
 

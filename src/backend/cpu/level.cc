@@ -15,9 +15,12 @@ bool HasF16c() {
 
 std::string_view Name(Level level) {
   switch (level) {
-    case Level::kRef: return "ref";
-    case Level::kAvx2: return "avx2";
-    case Level::kAvx512: return "avx512";
+    case Level::kRef:
+      return "ref";
+    case Level::kAvx2:
+      return "avx2";
+    case Level::kAvx512:
+      return "avx512";
   }
   return "ref";
 }
@@ -31,7 +34,8 @@ std::optional<Level> ParseLevel(std::string_view name) {
 
 bool CpuHas(Level level) {
   switch (level) {
-    case Level::kRef: return true;
+    case Level::kRef:
+      return true;
     case Level::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
     case Level::kAvx512:

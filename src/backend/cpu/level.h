@@ -1,8 +1,8 @@
 // backend/cpu/level.h
 // The instruction-set levels of the CPU kernels, and which of them this machine has.
 //
-// Each level is a numerics class of its own. `ref` is plain C++, the oracle; `avx2` needs AVX2, FMA and F16C; `avx512` needs
-// F, BW, VL, DQ and VNNI.
+// Each level is a numerics class of its own. `ref` is plain C++, the oracle; `avx2` needs AVX2, FMA and F16C; `avx512`
+// needs F, BW, VL, DQ and VNNI.
 #pragma once
 
 #include <optional>
