@@ -79,7 +79,7 @@ int PhysicalCores() {
     const auto topology = entry.path() / "topology";
     std::string package, core;
     if (std::ifstream(topology / "physical_package_id") >> package && std::ifstream(topology / "core_id") >> core) {
-      cores.insert(package + ":" + core);
+      cores.insert(package.append(":").append(core));
     }
   }
   if (!cores.empty()) return static_cast<int>(cores.size());

@@ -60,7 +60,7 @@ Result<Value> MessagesValue(Heap& heap, const ordered_json& messages) {
   items.reserve(messages.size());
   for (const ordered_json& message : messages) {
     KVASIR_ASSIGN_OR_RETURN(Value value, MessageValue(heap, message, static_cast<int32_t>(items.size())));
-    items.push_back(std::move(value));
+    items.push_back(value);
   }
   return Value(heap.NewList(std::move(items)));
 }

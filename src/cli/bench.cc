@@ -95,7 +95,7 @@ class Runner {
       const Status status = RunOnce(sequence, test);
       const double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
       engine_.cache().Close(sequence);
-      KVASIR_RETURN_IF_ERROR(status);
+      if (!status.ok()) return status.error();
       if (i >= 0) samples.push_back(ns);
     }
     return samples;
@@ -192,6 +192,7 @@ class Bench {
   void Report(const engine::Engine& engine, const Test& test, const std::vector<double>& samples_ns) {
     const auto tokens = static_cast<double>(test.prompt + test.generated);
     std::vector<double> speeds;
+    speeds.reserve(samples_ns.size());
     for (const double ns : samples_ns) speeds.push_back(tokens * 1e9 / ns);
     int64_t parameters = 0;
     for (const gguf::TensorInfo& tensor : engine.file().tensors()) parameters += tensor.elements();

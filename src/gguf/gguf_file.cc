@@ -186,7 +186,7 @@ Result<GgufFile> GgufFile::Open(const std::string& path) {
   std::vector<GgufFile> parts;
   for (int64_t number = 0; number < count; ++number) {
     if (number == named_number) {
-      parts.push_back(std::move(named));
+      parts.push_back(std::move(named));  // NOLINT(bugprone-use-after-move): one turn of the loop only
       continue;
     }
     Result<GgufFile> part = OpenPart(prefix + PartSuffix(number, count));

@@ -13,7 +13,6 @@ namespace kvasir::model {
 namespace {
 
 using backend::Buffer;
-using backend::MatrixSource;
 
 // Tensors that a file may carry though nothing reads them: ReadConfig takes the frequency factors, old converters wrote
 // rotary tables, and some carry per-layer copies.

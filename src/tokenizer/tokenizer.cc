@@ -42,6 +42,7 @@ std::span<const std::byte> BytesOf(const std::vector<T>& values) {
 
 Digest DigestOf(const Vocabulary& vocabulary) {
   std::vector<uint32_t> sizes;
+  sizes.reserve(static_cast<size_t>(vocabulary.size()));
   for (Token token = 0; token < vocabulary.size(); ++token) {
     sizes.push_back(static_cast<uint32_t>(vocabulary.Text(token).size()));
   }

@@ -270,7 +270,7 @@ Status Vocabulary::LoadRoles(const gguf::GgufFile& file) {
     assume(special.eos, 1, kAny);
     assume(special.unk, 2, kAny);
   }
-  const std::pair<const char*, Token*> kRoles[] = {
+  const std::pair<const char*, Token*> roles[] = {
       {"tokenizer.ggml.cls_token_id", kind == ModelKind::kWordPiece ? &special.bos : nullptr},
       {"tokenizer.ggml.bos_token_id", &special.bos},
       {"tokenizer.ggml.eos_token_id", &special.eos},
@@ -290,13 +290,13 @@ Status Vocabulary::LoadRoles(const gguf::GgufFile& file) {
       {"tokenizer.ggml.fim_rep_token_id", &special.fim_rep},
       {"tokenizer.ggml.fim_sep_token_id", &special.fim_sep},
   };
-  for (const auto& [key, role] : kRoles) {
+  for (const auto& [key, role] : roles) {
     if (role == nullptr || !file.Has(key)) continue;
     KVASIR_ASSIGN_OR_RETURN(const auto id, file.GetInt(key, 0, size() - 1));
     *role = static_cast<Token>(id);
   }
 
-  const std::pair<const char*, bool*> kFlags[] = {
+  const std::pair<const char*, bool*> flags[] = {
       {"tokenizer.ggml.add_bos_token", &add_bos},
       {"tokenizer.ggml.add_eos_token", &add_eos},
       {"tokenizer.ggml.add_sep_token", &add_sep},
@@ -304,7 +304,7 @@ Status Vocabulary::LoadRoles(const gguf::GgufFile& file) {
       {"tokenizer.ggml.remove_extra_whitespaces", &remove_extra_spaces},
       {"tokenizer.ggml.normalizer.lowercase", &lower_case},
   };
-  for (const auto& [key, flag] : kFlags) {
+  for (const auto& [key, flag] : flags) {
     KVASIR_ASSIGN_OR_RETURN(*flag, file.GetBoolOr(key, *flag));
   }
   KVASIR_ASSIGN_OR_RETURN(strip_accents, file.GetBoolOr("tokenizer.ggml.normalizer.strip_accents", lower_case));

@@ -321,7 +321,7 @@ Result<Value> Interpreter::Evaluate(const ListExpr& node) {
   items.reserve(node.items.size());
   for (const ExprPtr& expr : node.items) {
     KVASIR_ASSIGN_OR_RETURN(Value item, Evaluate(*expr));
-    items.push_back(std::move(item));
+    items.push_back(item);
   }
   return Value(runtime_.heap.NewList(std::move(items), node.tuple ? List::Form::kTuple : List::Form::kList));
 }
@@ -362,11 +362,11 @@ Result<Args> Interpreter::EvaluateArgs(const CallArgs& args) {
   out.positional.reserve(args.positional.size());
   for (const ExprPtr& expr : args.positional) {
     KVASIR_ASSIGN_OR_RETURN(Value value, Evaluate(*expr));
-    out.positional.push_back(std::move(value));
+    out.positional.push_back(value);
   }
   for (const auto& [name, expr] : args.named) {
     KVASIR_ASSIGN_OR_RETURN(Value value, Evaluate(*expr));
-    out.named.emplace_back(name, std::move(value));
+    out.named.emplace_back(name, value);
   }
   if (args.star != nullptr) {
     KVASIR_ASSIGN_OR_RETURN(const Value star, Evaluate(*args.star));

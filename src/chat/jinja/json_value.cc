@@ -31,7 +31,7 @@ Result<Value> FromJson(Heap& heap, const nlohmann::ordered_json& json, Origin or
       items.reserve(json.size());
       for (const auto& element : json) {
         KVASIR_ASSIGN_OR_RETURN(Value item, FromJson(heap, element, origin, depth + 1));
-        items.push_back(std::move(item));
+        items.push_back(item);
       }
       return Value(heap.NewList(std::move(items), List::Form::kList, origin));
     }

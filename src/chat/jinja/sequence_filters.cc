@@ -177,7 +177,7 @@ Result<Value> DictSortFilter(Runtime& runtime, const Value& self, const Args& ar
   for (const auto& [name, value] : self.dict()->entries()) {
     items.emplace_back(runtime.heap.NewList({name, value}, List::Form::kTuple, self.dict()->origin));
     KVASIR_ASSIGN_OR_RETURN(Value sort_key, key.Of(runtime, by == "key" ? name : value));
-    keys.push_back(std::move(sort_key));
+    keys.push_back(sort_key);
   }
   KVASIR_ASSIGN_OR_RETURN(std::vector<Value> sorted, Sorted(runtime, items, keys, IsTrue(bound[2])));
   return Value(runtime.heap.NewList(std::move(sorted), List::Form::kList, self.dict()->origin));
@@ -191,7 +191,7 @@ Result<Value> SortFilter(Runtime& runtime, const Value& self, const Args& args) 
   for (size_t i = 0; i < list->size(); ++i) {
     if (bound[2] == nullptr || bound[2]->text() == nullptr) {
       KVASIR_ASSIGN_OR_RETURN(Value key, Key({bound[2], case_sensitive}).Of(runtime, list->at(i)));
-      keys.push_back(std::move(key));
+      keys.push_back(key);
       continue;
     }
     // "a,b" sorts by a, then by b.
@@ -199,7 +199,7 @@ Result<Value> SortFilter(Runtime& runtime, const Value& self, const Args& args) 
     for (const Text& name : Split(*bound[2]->text(), ",", -1, false)) {
       const Value attribute(name);
       KVASIR_ASSIGN_OR_RETURN(Value part, Key({&attribute, case_sensitive}).Of(runtime, list->at(i)));
-      parts.push_back(std::move(part));
+      parts.push_back(part);
     }
     keys.emplace_back(runtime.heap.NewList(std::move(parts)));
   }
@@ -215,7 +215,7 @@ Result<Value> GroupByFilter(Runtime& runtime, const Value& self, const Args& arg
     KVASIR_ASSIGN_OR_RETURN(const Value real, FollowPath(runtime, list->at(i), *bound[0], bound[1]));
     KVASIR_ASSIGN_OR_RETURN(Value key, Key({nullptr, IsTrue(bound[2])}).Of(runtime, real));
     pairs.emplace_back(runtime.heap.NewList({key, real, list->at(i)}));
-    keys.push_back(std::move(key));
+    keys.push_back(key);
   }
   KVASIR_ASSIGN_OR_RETURN(const std::vector<Value> sorted, Sorted(runtime, pairs, keys, false));
   std::vector<Value> groups;
@@ -332,7 +332,7 @@ Result<Value> MapFilter(Runtime& runtime, const Value& self, const Args& args) {
     if (!runtime.heap.Step()) return runtime.heap.ExhaustedError();
     KVASIR_ASSIGN_OR_RETURN(Value item, filter != nullptr ? filter(runtime, list->at(i), filter_args)
                                                           : FollowPath(runtime, list->at(i), *attribute, fallback));
-    mapped.push_back(std::move(item));
+    mapped.push_back(item);
   }
   return NewGenerator(runtime, std::move(mapped));
 }
