@@ -123,7 +123,7 @@ class RunCommand {
   }
 
   Result<engine::Generation> Generate(std::span<const kv::Token> prompt) {
-    tokenizer::StreamDecoder decoder(engine_->tokenizer(), false);
+    tokenizer::StreamDecoder decoder(engine_->tokenizer(), false, true);
     std::optional<ProgressBar> progress;
     progress.emplace(streams_.err, ErrorIsTerminal(), "prefill");
     text_.clear();
