@@ -19,7 +19,22 @@ int KeysOf(const Tile& tile, int span) {
   return std::min(kSpanTokens, tile.first_position + tile.rows - span * kSpanTokens);
 }
 
+backend::AttendTask MakeTask(const Tile& tile, int unit, int span, float* partial) {
+  return {.row_begin = tile.row_begin,
+          .rows = tile.rows,
+          .first_position = tile.first_position,
+          .unit = unit,
+          .span_begin = span * kSpanTokens,
+          .keys = KeysOf(tile, span),
+          .partial = partial};
+}
+
 }  // namespace
+
+float* Executor::Records::Of(const Tile& tile, int unit, int span) const {
+  const int64_t of_span = int64_t{tile.rows} * group;
+  return first + (tile.record + (int64_t{unit} * tile.spans() + (span - tile.span_begin)) * of_span) * floats;
+}
 
 Executor::Executor(backend::Backend& backend, const kv::KvCache& cache, ExecutorLimits limits, backend::Buffer partials)
     : backend_(backend), cache_(cache), limits_(limits), partials_(std::move(partials)) {}
@@ -51,6 +66,7 @@ void Executor::BeginStep(std::span<const Slice> slices) {
   slices_.assign(slices.begin(), slices.end());
   rows_ = 0;
   append_rows_.clear();
+  plans_.clear();
   for (const Slice& slice : slices_) {
     KVASIR_CHECK(slice.row_begin == rows_ && slice.rows > 0);
     rows_ += slice.rows;
@@ -102,98 +118,94 @@ void Executor::Append(int layer, const LayerInputs& inputs) {
   }
 }
 
+const std::vector<Wave>& Executor::WavesFor(const kv::LayerShape& shape, int q_heads) {
+  const int dv = shape.format.dv;
+  for (const Plan& plan : plans_) {
+    if (plan.q_heads == q_heads && plan.window == shape.window && plan.dv == dv) return plan.waves;
+  }
+  const auto max_records =
+      static_cast<int64_t>(partials_.bytes() / (static_cast<size_t>(PartialStride(dv)) * sizeof(float)));
+  plans_.push_back({q_heads, shape.window, dv, PlanWaves(slices_, q_heads, shape.window, max_records)});
+  return plans_.back().waves;
+}
+
 void Executor::Run(int layer, const LayerInputs& inputs, float* out) {
   Append(layer, inputs);
   const kv::LayerShape& shape = cache_.shape().layers[static_cast<size_t>(layer)];
-  const auto record_bytes = static_cast<size_t>(PartialStride(shape.format.dv)) * sizeof(float);
-  const auto max_records = static_cast<int64_t>(partials_.bytes() / record_bytes);
-  for (const Wave& wave : PlanWaves(slices_, inputs.q_heads, shape.window, max_records)) {
-    RunWave(layer, inputs, wave, out);
-  }
+  for (const Wave& wave : WavesFor(shape, inputs.q_heads)) RunWave(layer, inputs, wave, out);
 }
 
 void Executor::RunWave(int layer, const LayerInputs& inputs, const Wave& wave, float* out) {
   const kv::LayerShape& shape = cache_.shape().layers[static_cast<size_t>(layer)];
   const int group = inputs.q_heads / shape.units;
-  const int64_t record = PartialStride(shape.format.dv);
-  backend::AttendArgs attend{.q = inputs.q,
-                             .q_heads = inputs.q_heads,
-                             .group = group,
-                             .format = shape.format,
-                             .window = shape.window,
-                             .softcap = inputs.softcap};
-  // Records of a tile: [unit][span][row][head of the group].
-  const auto partial = [&](const Tile& tile, int unit, int span) {
-    const int64_t of_span = int64_t{tile.rows} * group;
-    return partials_.as<float>() +
-           (tile.record + (int64_t{unit} * tile.spans() + (span - tile.span_begin)) * of_span) * record;
-  };
-  const auto add_task = [&](const Tile& tile, int unit, int span, const auto& page_of) {
-    backend::AttendTask task{.row_begin = tile.row_begin,
-                             .rows = tile.rows,
-                             .first_position = tile.first_position,
-                             .unit = unit,
-                             .span_begin = span * kSpanTokens,
-                             .keys = KeysOf(tile, span),
-                             .partial = partial(tile, unit, span)};
-    for (int i = 0; i * kBlockTokens < task.keys; ++i) task.pages[i] = page_of(i);
-    tasks_.push_back(task);
-  };
-
-  // One transfer serves every tile of the wave that sees its span.
-  struct Chunk {
-    kv::Lane lane;
-    int slice, unit, span, keys;
-  };
-  std::vector<Chunk> chunks;
+  const Records records{.first = partials_.as<float>(), .group = group, .floats = PartialStride(shape.format.dv)};
   tasks_.clear();
   merges_.clear();
+  chunks_.clear();
   for (const kv::Lane& lane : cache_.lanes(layer)) {
+    const bool in_place = InPlace(lane);
     for (int unit = lane.unit_begin; unit < lane.unit_end; ++unit) {
-      for (size_t t = 0; t < wave.size(); ++t) {
-        const Tile& tile = wave[t];
+      for (const Tile& tile : wave) {
         merges_.push_back({.row_begin = tile.row_begin,
                            .rows = tile.rows,
                            .unit = unit,
                            .count = tile.spans(),
-                           .partials = partial(tile, unit, tile.span_begin),
-                           .stride = int64_t{tile.rows} * group * record});
+                           .partials = records.Of(tile, unit, tile.span_begin),
+                           .stride = int64_t{tile.rows} * group * records.floats});
         const auto blocks = cache_.blocks(slices_[static_cast<size_t>(tile.slice)].sequence);
         for (int span = tile.span_begin; span < tile.span_end; ++span) {
-          if (InPlace(lane)) {
-            add_task(tile, unit, span, [&](int i) {
-              return cache_.Page(blocks[static_cast<size_t>(span * kSpanBlocks + i)], layer, unit);
-            });
+          if (!in_place) {
+            AddChunk(lane, tile, unit, span);
             continue;
           }
-          // Tiles of a slice are neighbours in a wave and see more the later they are.
-          const auto same = std::find_if(chunks.rbegin(), chunks.rend(), [&](const Chunk& chunk) {
-            return chunk.slice == tile.slice && chunk.unit == unit && chunk.span == span;
-          });
-          if (same == chunks.rend()) {
-            chunks.push_back({lane, tile.slice, unit, span, KeysOf(tile, span)});
-          } else {
-            same->keys = std::max(same->keys, KeysOf(tile, span));
+          backend::AttendTask& task = tasks_.emplace_back(MakeTask(tile, unit, span, records.Of(tile, unit, span)));
+          for (int i = 0; i * kBlockTokens < task.keys; ++i) {
+            task.pages[i] = cache_.Page(blocks[static_cast<size_t>(span * kSpanBlocks + i)], layer, unit);
           }
         }
       }
     }
   }
+  const backend::AttendArgs attend{.q = inputs.q,
+                                   .q_heads = inputs.q_heads,
+                                   .group = group,
+                                   .format = shape.format,
+                                   .window = shape.window,
+                                   .softcap = inputs.softcap,
+                                   .tasks = tasks_};
+  if (chunks_.empty()) {
+    backend_.Attend(attend);
+  } else {
+    AttendStreamed(attend, wave, records);
+  }
+  backend_.Merge({.q_heads = inputs.q_heads, .group = group, .dv = shape.format.dv, .tasks = merges_, .out = out});
+}
 
-  // The first copies travel while the resident lanes are attended.
+void Executor::AddChunk(const kv::Lane& lane, const Tile& tile, int unit, int span) {
+  // Tiles of a slice are neighbours in a wave, and the later ones see more.
+  const auto same = std::find_if(chunks_.rbegin(), chunks_.rend(), [&](const Chunk& chunk) {
+    return chunk.slice == tile.slice && chunk.unit == unit && chunk.span == span;
+  });
+  if (same == chunks_.rend()) {
+    chunks_.push_back({lane, tile.slice, unit, span, KeysOf(tile, span)});
+  } else {
+    same->keys = std::max(same->keys, KeysOf(tile, span));
+  }
+}
+
+void Executor::AttendStreamed(backend::AttendArgs attend, const Wave& wave, const Records& records) {
   std::deque<StreamWindow::Transfer> in_flight;
   size_t started = 0;
   const auto start_next = [&] {
-    if (started == chunks.size()) return;
-    const Chunk& chunk = chunks[started++];
+    if (started == chunks_.size()) return;
+    const Chunk& chunk = chunks_[started++];
     in_flight.push_back(stream_->Start(chunk.lane, chunk.slice, chunk.unit, chunk.span, chunk.keys));
   };
-  for (int i = 0; i + 1 < (stream_ != nullptr ? stream_->slots() : 0); ++i) start_next();
-  if (!tasks_.empty()) {
-    attend.tasks = tasks_;
-    backend_.Attend(attend);
-  }
-  for (const Chunk& chunk : chunks) {
+  // The first copies travel while the resident lanes are attended. One slot less than there are: the last is being
+  // read.
+  for (int i = 0; i + 1 < stream_->slots(); ++i) start_next();
+  if (!tasks_.empty()) backend_.Attend(attend);
+  for (const Chunk& chunk : chunks_) {
     const StreamWindow::Transfer transfer = in_flight.front();
     in_flight.pop_front();
     start_next();
@@ -201,12 +213,13 @@ void Executor::RunWave(int layer, const LayerInputs& inputs, const Wave& wave, f
     tasks_.clear();
     for (const Tile& tile : wave) {
       if (tile.slice != chunk.slice || chunk.span < tile.span_begin || chunk.span >= tile.span_end) continue;
-      add_task(tile, chunk.unit, chunk.span, [&](int i) { return transfer.pages[static_cast<size_t>(i)]; });
+      backend::AttendTask& task =
+          tasks_.emplace_back(MakeTask(tile, chunk.unit, chunk.span, records.Of(tile, chunk.unit, chunk.span)));
+      for (size_t i = 0; i * kBlockTokens < static_cast<size_t>(task.keys); ++i) task.pages[i] = transfer.pages[i];
     }
     attend.tasks = tasks_;
     backend_.Attend(attend);
   }
-  backend_.Merge({.q_heads = inputs.q_heads, .group = group, .dv = shape.format.dv, .tasks = merges_, .out = out});
 }
 
 }  // namespace kvasir::attention

@@ -64,9 +64,36 @@ class Executor {
  private:
   Executor(backend::Backend& backend, const kv::KvCache& cache, ExecutorLimits limits, backend::Buffer partials);
 
+  // A span of a streamed lane: one transfer serves every tile of the wave that sees it.
+  struct Chunk {
+    kv::Lane lane;
+    int slice = 0;
+    int unit = 0;
+    int span = 0;  // index
+    int keys = 0;
+  };
+  // The waves of the step for layers of one shape.
+  struct Plan {
+    int q_heads = 0;
+    int window = 0;
+    int dv = 0;
+    std::vector<Wave> waves;
+  };
+  // Where a wave's partial records lie: [tile][unit][span][row][head of the group].
+  struct Records {
+    float* first = nullptr;
+    int group = 0;
+    int64_t floats = 0;  // of one record
+
+    float* Of(const Tile& tile, int unit, int span) const;
+  };
+
   bool InPlace(const kv::Lane& lane) const;
+  const std::vector<Wave>& WavesFor(const kv::LayerShape& shape, int q_heads);
   void Append(int layer, const LayerInputs& inputs);
   void RunWave(int layer, const LayerInputs& inputs, const Wave& wave, float* out);
+  void AddChunk(const kv::Lane& lane, const Tile& tile, int unit, int span);
+  void AttendStreamed(backend::AttendArgs attend, const Wave& wave, const Records& records);
 
   backend::Backend& backend_;
   const kv::KvCache& cache_;
@@ -75,11 +102,13 @@ class Executor {
   std::unique_ptr<StreamWindow> stream_;  // null when every lane is read in place
   std::vector<Slice> slices_;
   int rows_ = 0;
+  std::vector<Plan> plans_;  // of this step
   // Scratch of a call, kept to allocate nothing in the steady state.
   std::vector<std::byte*> append_pages_;  // [rows, kv_heads]
   std::vector<int32_t> append_rows_;      // [rows]
   std::vector<backend::AttendTask> tasks_;
   std::vector<backend::MergeTask> merges_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace kvasir::attention

@@ -10,6 +10,7 @@ using backend::kSpanBlocks;
 
 Result<std::unique_ptr<StreamWindow>> StreamWindow::Create(backend::Backend& backend, const kv::KvCache& cache,
                                                            int max_rows, int max_sequences, int slots) {
+  KVASIR_CHECK(slots >= 2, "one slot is read while the next is filled");
   std::unique_ptr<StreamWindow> window(new StreamWindow(backend, cache, slots));
   size_t largest_page = 0, largest_lane = 0;
   for (const kv::Lane& lane : cache.placement()) {

@@ -13,16 +13,6 @@
 namespace kvasir::backend::contract {
 namespace {
 
-std::vector<double> Normed(const std::vector<double>& x, const std::vector<float>& weight, double eps) {
-  double squares = 0;
-  for (const double v : x) squares += v * v;
-  std::vector<double> y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    y[i] = x[i] / std::sqrt(squares / static_cast<double>(x.size()) + eps) * double{weight[i]};
-  }
-  return y;
-}
-
 class AttentionContract : public testing::TestWithParam<Kind> {};
 
 TEST_P(AttentionContract, AttentionOverPagesIsSoftmaxAttention) {

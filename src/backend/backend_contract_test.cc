@@ -26,16 +26,6 @@ std::vector<double> Row(const std::vector<float>& x, int row, int cols) {
   return {x.begin() + row * cols, x.begin() + (row + 1) * cols};
 }
 
-std::vector<double> Normed(const std::vector<double>& x, const std::vector<float>& weight, double eps) {
-  double squares = 0;
-  for (const double v : x) squares += v * v;
-  std::vector<double> y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    y[i] = x[i] / std::sqrt(squares / static_cast<double>(x.size()) + eps) * double{weight[i]};
-  }
-  return y;
-}
-
 double Act(Activation activation, double g) {
   if (activation == Activation::kSilu) return g / (1 + std::exp(-g));
   return 0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));

@@ -38,6 +38,17 @@ inline std::unique_ptr<Backend> Create(const Kind& kind) {
   return std::move(created).value();
 }
 
+// The RMS norm of one row, the plain way.
+inline std::vector<double> Normed(const std::vector<double>& x, const std::vector<float>& weight, double eps) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  std::vector<double> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = x[i] / std::sqrt(squares / static_cast<double>(x.size()) + eps) * double{weight[i]};
+  }
+  return y;
+}
+
 // Uploads and downloads through Copy, as everyone has to.
 class Machine {
  public:

@@ -1,12 +1,11 @@
-#include "kv/page_rows.h"
+#include "backend/page_rows.h"
 
 #include <cstring>
 
-namespace kvasir::kv {
-namespace {
+#include "base/check.h"
 
-using backend::kBlockTokens;
-using backend::KvType;
+namespace kvasir::backend {
+namespace {
 
 constexpr size_t kTilePositions = 8;  // of K codes
 constexpr size_t kGroupBytes = 4;
@@ -44,9 +43,10 @@ void ClearTiles(std::byte* base, size_t inner, size_t lanes, size_t cell, size_t
 
 }  // namespace
 
-void ClearPageRows(std::byte* page, const backend::PageFormat& format, int from_row) {
-  if (from_row >= kBlockTokens) return;
-  if (from_row <= 0) return Zero(page, format.page_bytes());
+void ClearPageRows(std::byte* page, const PageFormat& format, int from_row) {
+  KVASIR_CHECK(from_row >= 0 && from_row <= kBlockTokens, "row {} of a page", from_row);
+  if (from_row == kBlockTokens) return;
+  if (from_row == 0) return Zero(page, format.page_bytes());
   const auto from = static_cast<size_t>(from_row);
   const auto dk = static_cast<size_t>(format.dk);
   const auto dv = static_cast<size_t>(format.dv);
@@ -63,4 +63,4 @@ void ClearPageRows(std::byte* page, const backend::PageFormat& format, int from_
     ClearTiles(page + format.v_scales(), dv / kScaleValues, kBlockTokens, kScaleBytes, from);
 }
 
-}  // namespace kvasir::kv
+}  // namespace kvasir::backend

@@ -1,5 +1,6 @@
-// kv/page_rows.h
-// Rows of one page, by CPU code: what a backend's ClearPageRows does for pages in host memory.
+// backend/page_rows.h
+// Rows of one addressable page, by CPU code: for pages in host memory, and for backends whose device memory is the
+// host's.
 //
 // Thread rule: pure functions.
 #pragma once
@@ -8,9 +9,9 @@
 
 #include "backend/page_format.h"
 
-namespace kvasir::kv {
+namespace kvasir::backend {
 
 // Zeroes the rows [from_row, 32) of an addressable page and touches no other byte. REQUIRES: 0 <= from_row <= 32.
-void ClearPageRows(std::byte* page, const backend::PageFormat& format, int from_row);
+void ClearPageRows(std::byte* page, const PageFormat& format, int from_row);
 
-}  // namespace kvasir::kv
+}  // namespace kvasir::backend

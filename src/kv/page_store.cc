@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "kv/page_rows.h"
+#include "backend/page_rows.h"
 
 namespace kvasir::kv {
 namespace {
@@ -162,7 +162,7 @@ void PageStore::CopyRows(Cell to, Cell from, int rows) {
     for (const StoredUnit& unit : stored_) {
       std::byte* page = Page(to, unit.layer, unit.unit);
       std::memcpy(page, Page(from, unit.layer, unit.unit), unit.format.page_bytes());
-      ClearPageRows(page, unit.format, rows);
+      backend::ClearPageRows(page, unit.format, rows);
     }
     return;
   }
@@ -183,7 +183,7 @@ void PageStore::ClearRows(Cell cell, int rows) {
   for (const StoredUnit& unit : stored_) {
     std::byte* page = Page(cell, unit.layer, unit.unit);
     if (tier_ == Tier::kHost) {
-      ClearPageRows(page, unit.format, rows);
+      backend::ClearPageRows(page, unit.format, rows);
     } else {
       backend_.ClearPageRows(page, unit.format, rows);
     }

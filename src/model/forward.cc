@@ -20,6 +20,10 @@ size_t FloatBytes(int64_t rows, int64_t cols) {
   return static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
 }
 
+backend::Expert Borrow(const ExpertWeights& expert) {
+  return {.gate = expert.gate.get(), .up = expert.up.get(), .down = expert.down.get()};
+}
+
 const float* Floats(const Buffer& vector) {
   return vector.as<float>();
 }
@@ -34,6 +38,10 @@ Forward::Forward(backend::Backend& backend, const ModelConfig& config, const Wei
                  attention::Executor& executor, int max_rows)
     : backend_(backend), config_(config), weights_(weights), executor_(executor), max_rows_(max_rows) {
   for (const RopeConfig& rope : config.ropes) ropes_.emplace_back(rope);
+  for (const LayerWeights& layer : weights.layers) {
+    std::vector<backend::Expert>& experts = experts_.emplace_back();
+    for (const ExpertWeights& expert : layer.experts) experts.push_back(Borrow(expert));
+  }
 }
 
 Result<std::unique_ptr<Forward>> Forward::Create(backend::Backend& backend, const ModelConfig& config,
@@ -226,16 +234,11 @@ void Forward::FeedForward(size_t index, int rows) {
     AddProduct(hidden_.view(), rows, *layer.down, nullptr, Floats(layer.post_ffn_norm));
     return;
   }
-  const auto borrow = [](const ExpertWeights& e) {
-    return backend::Expert{.gate = e.gate.get(), .up = e.up.get(), .down = e.down.get()};
-  };
-  std::vector<backend::Expert> experts;
-  for (const ExpertWeights& expert : layer.experts) experts.push_back(borrow(expert));
-  const backend::Expert shared = borrow(layer.shared);
+  const backend::Expert shared = Borrow(layer.shared);
   backend_.MoeFfn({.x = normed_.view(),
                    .rows = rows,
                    .router = layer.router.get(),
-                   .experts = experts,
+                   .experts = experts_[index],
                    .top_k = config_.moe.used,
                    .normalize = config_.moe.normalize,
                    .weight_scale = config_.moe.weight_scale,

@@ -71,6 +71,7 @@ class Forward {
   attention::Executor& executor_;
   const int max_rows_;
   std::vector<RopeTable> ropes_;
+  std::vector<std::vector<backend::Expert>> experts_;  // of each layer; empty where it is dense
 
   backend::Buffer residual_;              // [max_rows, n_embd]
   backend::Buffer block_out_;             // [max_rows, n_embd]

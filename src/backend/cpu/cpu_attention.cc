@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/merge/merge.h"
 #include "backend/cpu/kernels/page/page.h"
 #include "backend/cpu/kernels/rope/rope.h"
+#include "backend/page_rows.h"
 #include "base/check.h"
 
 namespace kvasir::backend::cpu {
@@ -117,7 +118,7 @@ void CpuBackend::Merge(const MergeArgs& args) {
 
 void CpuBackend::ClearPageRows(std::byte* page, const PageFormat& format, int from_row) {
   CheckFormat(format);
-  ClearRows(page, format, from_row);
+  backend::ClearPageRows(page, format, from_row);
 }
 
 }  // namespace kvasir::backend::cpu

@@ -8,23 +8,12 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/attend/attend.h"
+#include "backend/cpu/kernels/attend/attend_variants.h"
 #include "backend/cpu/kernels/page/page.h"
 #include "base/thread_pool.h"
 
 namespace kvasir::backend::cpu {
 namespace {
-
-struct Variant {
-  Level level;
-  KvType k;
-  KvType v;
-};
-
-constexpr Variant kVariants[] = {
-#define KVASIR_ATTEND(level, isa, k, v) {Level::level, KvType::k, KvType::v},
-#include "backend/cpu/kernels/attend/kernels.inc"
-#undef KVASIR_ATTEND
-};
 
 struct Model {
   const char* name;
@@ -35,7 +24,7 @@ constexpr Model kModels[] = {{"d64g7", 64, 7, 2}, {"d128g6", 128, 6, 2}, {"d256g
 
 // `layers` copies of a layer's KV, used in turn, so that pages come from memory as they do in a model.
 struct Fixture {
-  Fixture(const Variant& variant, const Model& shape, int key_count, int row_count, int layers)
+  Fixture(const AttendVariant& variant, const Model& shape, int key_count, int row_count, int layers)
       : model(shape), keys(key_count), rows(row_count) {
     format = {.k = variant.k, .v = variant.v, .dk = shape.dim, .dv = shape.dim};
     std::mt19937 random(1);
@@ -114,7 +103,7 @@ struct Fixture {
   std::vector<size_t> first_page;
 };
 
-void Decode(benchmark::State& state, Variant variant, Model model, int threads, int keys) {
+void Decode(benchmark::State& state, AttendVariant variant, Model model, int threads, int keys) {
   if (!CpuHas(variant.level)) return state.SkipWithError("level missing");
   const PageFormat format{.k = variant.k, .v = variant.v, .dk = model.dim, .dv = model.dim};
   const size_t layer_bytes = static_cast<size_t>(keys / 32 * model.kv_heads) * format.page_bytes();
@@ -130,7 +119,7 @@ void Decode(benchmark::State& state, Variant variant, Model model, int threads, 
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(layer_bytes));
 }
 
-void Prefill(benchmark::State& state, Variant variant, Model model, int threads, int keys) {
+void Prefill(benchmark::State& state, AttendVariant variant, Model model, int threads, int keys) {
   if (!CpuHas(variant.level)) return state.SkipWithError("level missing");
   constexpr int kRows = 512;
   Fixture fixture(variant, model, keys, kRows, 1);
@@ -143,7 +132,7 @@ void Prefill(benchmark::State& state, Variant variant, Model model, int threads,
 }
 
 int RegisterAll() {
-  for (const Variant& variant : kVariants) {
+  for (const AttendVariant& variant : AttendVariants()) {
     for (const Model& model : kModels) {
       for (const int threads : {1, 2}) {
         const std::string tail =

@@ -10,23 +10,13 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/kernels/attend/attend_variants.h"
 #include "backend/cpu/kernels/page/page.h"
+#include "backend/page_rows.h"
 #include "base/half.h"
 
 namespace kvasir::backend::cpu {
 namespace {
-
-struct Variant {
-  Level level;
-  KvType k;
-  KvType v;
-};
-
-constexpr Variant kVariants[] = {
-#define KVASIR_ATTEND(level, isa, k, v) {Level::level, KvType::k, KvType::v},
-#include "backend/cpu/kernels/attend/kernels.inc"
-#undef KVASIR_ATTEND
-};
 
 struct Shape {
   int dk = 64, dv = 64, group = 1, rows = 1, keys = 32, first_position = 31, span_begin = 0, window = 0;
@@ -192,7 +182,7 @@ class Problem {
   std::vector<float> q_;        // [rows, group, dk]
 };
 
-class AttendTest : public testing::TestWithParam<Variant> {
+class AttendTest : public testing::TestWithParam<AttendVariant> {
  protected:
   void SetUp() override {
     if (!CpuHas(GetParam().level)) GTEST_SKIP() << "this CPU lacks " << Name(GetParam().level);
@@ -301,7 +291,7 @@ TEST_P(AttendTest, LaterKeysChangeNoBit) {
   EXPECT_EQ(std::memcmp(before.data(), all.data(), before.size() * sizeof(float)), 0);
   const PageFormat format{.k = GetParam().k, .v = GetParam().v, .dk = shape.dk, .dv = shape.dv};
   // Row 0 stands at position 90, row 26 of its page.
-  ClearRows(problem.Page(2), format, 27);
+  ClearPageRows(problem.Page(2), format, 27);
   for (int page = 3; page < 8; ++page) std::memset(problem.Page(page), 0xFF, format.page_bytes());
   const std::vector<float> after = problem.Attend(level(), 0, 1, 0, 3);
   EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)), 0);
@@ -324,9 +314,11 @@ TEST_P(AttendTest, KeysBeforeTheWindowChangeNoBit) {
   EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, AttendTest, testing::ValuesIn(kVariants), [](const auto& test) {
-  return fmt::format("{}_{}_{}", Name(test.param.level), Name(test.param.k), Name(test.param.v));
-});
+INSTANTIATE_TEST_SUITE_P(Variants, AttendTest, testing::ValuesIn(AttendVariants().begin(), AttendVariants().end()),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_{}", Name(test.param.level), Name(test.param.k),
+                                              Name(test.param.v));
+                         });
 
 }  // namespace
 }  // namespace kvasir::backend::cpu

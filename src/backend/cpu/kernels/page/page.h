@@ -1,5 +1,5 @@
 // backend/cpu/kernels/page/page.h
-// Encodes one key or value vector into its row of a page, and clears rows (layout: backend/page_format.h).
+// Encodes one key or value vector into its row of a page (layout: backend/page_format.h).
 //
 // f32 is stored as it is, f16 rounded to nearest even. q8_0: per 32 values, scale = max|x| / 127 as f16 and
 // code = round(x * 127 / max|x|), ties to even. Every level writes the same bytes: all steps are exact or correctly
@@ -20,9 +20,6 @@ using EncodeFunction = void (*)(const float* x, int dim, int row, std::byte* cod
 
 EncodeFunction EncodeKey(Level level, KvType type);
 EncodeFunction EncodeValue(Level level, KvType type);
-
-// Zeroes codes and scales of rows [from_row, 32).
-void ClearRows(std::byte* page, const PageFormat& format, int from_row);
 
 #define KVASIR_ENCODE(level, isa, type)                                                           \
   namespace isa {                                                                                 \

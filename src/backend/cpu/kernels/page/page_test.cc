@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/page_rows.h"
 #include "base/half.h"
 
 namespace kvasir::backend::cpu {
@@ -157,7 +158,7 @@ TEST_P(PageTest, ClearedPageIsAsIfLaterRowsWereNeverWritten) {
         Encode(Bytes(full), format, row, k, v);
         if (row < keep) Encode(Bytes(part), format, row, k, v);
       }
-      ClearRows(Bytes(full), format, keep);
+      ClearPageRows(Bytes(full), format, keep);
       ASSERT_EQ(std::memcmp(full.data(), part.data(), format.page_bytes()), 0) << keep;
     }
   }
